@@ -1,0 +1,3 @@
+module github.com/ottla-io/ottla
+
+go 1.26
