@@ -1,3 +1,8 @@
 module github.com/ottla-io/ottla
 
-go 1.26
+go 1.26.0
+
+require (
+	github.com/klauspost/compress v1.20.4
+	github.com/pierrec/lz4/v4 v4.1.33
+)
