@@ -121,6 +121,7 @@ type Field struct {
 	Doc        []string
 	Struct     *Struct // of the type, or of the elements
 	Inline     bool    // the struct is declared by this field
+	Nullable   bool    // may be null in a version that the message has
 }
 
 // Array reports whether the field is an array.
@@ -347,6 +348,7 @@ func (m *Message) resolve() error {
 	var walk func(s *Struct) error
 	walk = func(s *Struct) error {
 		for _, f := range s.Fields {
+			f.Nullable = !f.Null.And(f.Versions).And(m.Versions).Empty()
 			if primitives[f.Elem()] {
 				continue
 			}

@@ -451,7 +451,7 @@ type ShareFetchResponsePartitionData struct {
 	AcknowledgeErrorCode    int16
 	AcknowledgeErrorMessage *string // null
 	CurrentLeader           ShareFetchResponseLeaderIdAndEpoch
-	Records                 []byte // null v0
+	Records                 []byte
 	AcquiredRecords         []ShareFetchResponseAcquiredRecords
 }
 
@@ -489,7 +489,7 @@ func (m *ShareFetchResponsePartitionData) decode(d *wire.Decoder, version int16)
 	m.AcknowledgeErrorCode = d.Int16()
 	m.AcknowledgeErrorMessage = d.NullableString(true, true)
 	m.CurrentLeader.decode(d, version)
-	m.Records = d.NullableBytes(false, true)
+	m.Records = d.Bytes(true)
 	if n := d.ArrayLen(19, true); n > 0 {
 		a := make([]ShareFetchResponseAcquiredRecords, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {

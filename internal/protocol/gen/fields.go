@@ -135,7 +135,7 @@ func (g *gen) encodeField(u unit, f *schemas.Field) {
 		flex = "true"
 	}
 	if f.Array() {
-		if f.Null.Empty() {
+		if !f.Nullable {
 			g.p("\te.ArrayLen(len(%s), %s)", x, flex)
 		} else {
 			g.p("\te.NullableArrayLen(%q, len(%s), %s == nil, %s, %s)", capital(f.Name), x, x, null, flex)
@@ -153,7 +153,7 @@ func (g *gen) encodeField(u unit, f *schemas.Field) {
 		return
 	}
 	switch {
-	case f.Struct != nil && !f.Null.Empty():
+	case f.Struct != nil && f.Nullable:
 		mark := "Int8"
 		none := "-1"
 		if f.Tag >= 0 {
@@ -166,11 +166,11 @@ func (g *gen) encodeField(u unit, f *schemas.Field) {
 		})
 	case f.Struct != nil:
 		g.p("\t%s.encode(e, version)", x)
-	case f.Type == "string" && f.Null.Empty():
+	case f.Type == "string" && !f.Nullable:
 		g.p("\te.String(%s, %s)", x, flex)
 	case f.Type == "string":
 		g.p("\te.NullableString(%q, %s, %s, %s)", capital(f.Name), x, null, flex)
-	case f.Type == "bytes" && f.Null.Empty():
+	case f.Type == "bytes" && !f.Nullable:
 		g.p("\te.Bytes(%s, %s)", x, flex)
 	case f.Type == "bytes":
 		g.p("\te.NullableBytes(%q, %s, %s, %s)", capital(f.Name), x, null, flex)
@@ -232,7 +232,7 @@ func (g *gen) decodeField(u unit, f *schemas.Field) {
 	if f.Array() {
 		cur := u.cur.And(f.Versions)
 		size := wireSize(u.m, f, cur, true)
-		if f.Null.Empty() {
+		if !f.Nullable {
 			g.p("\tif n := d.ArrayLen(%d, %s); n > 0 {", size, flex)
 		} else {
 			// An array that is there is never nil, not even an empty one.
@@ -248,7 +248,7 @@ func (g *gen) decodeField(u unit, f *schemas.Field) {
 		return
 	}
 	switch {
-	case f.Struct != nil && !f.Null.Empty():
+	case f.Struct != nil && f.Nullable:
 		mark := "d.Int8() < 0"
 		if f.Tag >= 0 {
 			mark = "d.Uvarint() <= 0"
@@ -257,9 +257,9 @@ func (g *gen) decodeField(u unit, f *schemas.Field) {
 		g.when(null, func() { g.p("\tif %s {\n\t%s = nil\n} else {\n%s\n}", mark, x, there) }, func() { g.p("%s", there) })
 	case f.Struct != nil:
 		g.p("\t%s.decode(d, version)", x)
-	case f.Type == "string" && !f.Null.Empty():
+	case f.Type == "string" && f.Nullable:
 		g.p("\t%s = d.NullableString(%s, %s)", x, null, flex)
-	case (f.Type == "bytes" || f.Type == "records") && !f.Null.Empty():
+	case (f.Type == "bytes" || f.Type == "records") && f.Nullable:
 		g.p("\t%s = d.NullableBytes(%s, %s)", x, null, flex)
 	default:
 		g.p("\t%s = %s", x, readPrimitive(f.Type, flex))

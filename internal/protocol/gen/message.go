@@ -31,7 +31,7 @@ func (g *gen) message(m *schemas.Message) error {
 	// Which structs must know whether they are at their defaults.
 	for _, u := range units {
 		for _, f := range u.s.Fields {
-			if f.Struct != nil && !f.Array() && f.Null.Empty() && g.comparesDefault(u, f) {
+			if f.Struct != nil && !f.Array() && !f.Nullable && g.comparesDefault(u, f) {
 				g.needDefault(m, f.Struct)
 			}
 		}
@@ -54,7 +54,7 @@ func (g *gen) message(m *schemas.Message) error {
 func (g *gen) needDefault(m *schemas.Message, s *schemas.Struct) {
 	g.nonDefault[goStruct(m, s)] = true
 	for _, f := range s.Fields {
-		if f.Struct != nil && !f.Array() && f.Null.Empty() {
+		if f.Struct != nil && !f.Array() && !f.Nullable {
 			g.needDefault(m, f.Struct)
 		}
 	}
@@ -105,7 +105,7 @@ func goType(m *schemas.Message, f *schemas.Field) string {
 	switch {
 	case f.Array():
 		return "[]" + t
-	case !f.Null.Empty() && (f.Struct != nil || f.Type == "string"):
+	case f.Nullable && (f.Struct != nil || f.Type == "string"):
 		return "*" + t
 	}
 	return t
@@ -172,7 +172,7 @@ func wireSize(m *schemas.Message, f *schemas.Field, cur schemas.Versions, elem b
 		}
 		return 4
 	}
-	if !elem && !f.Null.Empty() {
+	if !elem && f.Nullable {
 		return 1
 	}
 	return structWireSize(m, f.Struct, cur)
@@ -263,7 +263,7 @@ func (g *gen) typeDecl(u unit, root bool) {
 		if f.Tag >= 0 {
 			notes = append(notes, fmt.Sprintf("tag %d", f.Tag))
 		}
-		if !f.Null.Empty() {
+		if f.Nullable {
 			n := "null"
 			if !f.Null.Covers(u.cur.And(f.Versions)) {
 				n += " v" + f.Null.String()
@@ -304,13 +304,13 @@ func flexText(m *schemas.Message) string {
 func zeroDefault(f *schemas.Field) bool {
 	switch {
 	case f.Struct != nil && !f.Array():
-		return !f.Null.Empty() && f.Default == "null"
+		return f.Nullable && f.Default == "null"
 	case f.Array(), f.Type == "bytes":
-		return f.Null.Empty() || f.Default == "null"
+		return !f.Nullable || f.Default == "null"
 	case f.Type == "records":
 		return true
 	case f.Type == "string":
-		if f.Null.Empty() {
+		if !f.Nullable {
 			return f.Default == ""
 		}
 		return f.Default == "null"
@@ -330,7 +330,7 @@ func defaultExpr(m *schemas.Message, f *schemas.Field) string {
 		return goType(m, f) + "{}"
 	case f.Type == "bytes":
 		return "[]byte{}"
-	case f.Type == "string" && !f.Null.Empty():
+	case f.Type == "string" && f.Nullable:
 		if f.Default != "" {
 			panic("default of a nullable string: " + f.Name)
 		}
@@ -347,7 +347,7 @@ func defaultExpr(m *schemas.Message, f *schemas.Field) string {
 func hasDefaults(s *schemas.Struct) bool {
 	for _, f := range s.Fields {
 		if f.Struct != nil && !f.Array() {
-			if f.Null.Empty() && hasDefaults(f.Struct) || !f.Null.Empty() && f.Default != "null" {
+			if !f.Nullable && hasDefaults(f.Struct) || f.Nullable && f.Default != "null" {
 				return true
 			}
 		} else if !zeroDefault(f) {
@@ -372,9 +372,9 @@ func (g *gen) defaults(u unit) {
 	for _, f := range u.s.Fields {
 		if f.Struct != nil && !f.Array() {
 			switch {
-			case f.Null.Empty() && hasDefaults(f.Struct):
+			case !f.Nullable && hasDefaults(f.Struct):
 				g.p("\tm.%s.SetDefaults()", capital(f.Name))
-			case !f.Null.Empty() && f.Default != "null":
+			case f.Nullable && f.Default != "null":
 				g.p("\tm.%s = new(%s)\n\tm.%s.SetDefaults()", capital(f.Name), goStruct(u.m, f.Struct), capital(f.Name))
 			}
 		} else if !zeroDefault(f) {
@@ -389,7 +389,7 @@ func (g *gen) differs(m *schemas.Message, f *schemas.Field) string {
 	x := "m." + capital(f.Name)
 	switch {
 	case f.Struct != nil && !f.Array():
-		if !f.Null.Empty() {
+		if f.Nullable {
 			if f.Default != "null" {
 				return fmt.Sprintf("%s == nil || !%s.isDefault()", x, x)
 			}
@@ -397,7 +397,7 @@ func (g *gen) differs(m *schemas.Message, f *schemas.Field) string {
 		}
 		return "!" + x + ".isDefault()"
 	case f.Array(), f.Type == "bytes":
-		if f.Null.Empty() {
+		if !f.Nullable {
 			return "len(" + x + ") != 0"
 		}
 		if f.Default == "null" {
@@ -406,7 +406,7 @@ func (g *gen) differs(m *schemas.Message, f *schemas.Field) string {
 		return x + " == nil || len(" + x + ") != 0"
 	case f.Type == "records":
 		return x + " != nil"
-	case f.Type == "string" && !f.Null.Empty():
+	case f.Type == "string" && f.Nullable:
 		if f.Default == "null" {
 			return x + " != nil"
 		}
