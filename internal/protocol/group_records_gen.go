@@ -924,14 +924,15 @@ func (m *ConsumerGroupMemberMetadataKey) decode(d *wire.Decoder, version int16) 
 //
 // Record key 5, versions 0, flexible.
 type ConsumerGroupMemberMetadataValue struct {
-	InstanceId            *string // null
-	RackId                *string // null
-	ClientId              string
-	ClientHost            string
-	SubscribedTopicNames  []string
-	SubscribedTopicRegex  *string                                                // null
-	RebalanceTimeoutMs    int32                                                  // default -1
-	ServerAssignor        *string                                                // null
+	InstanceId           *string // null
+	RackId               *string // null
+	ClientId             string
+	ClientHost           string
+	SubscribedTopicNames []string
+	SubscribedTopicRegex *string // null
+	RebalanceTimeoutMs   int32   // default -1
+	ServerAssignor       *string // null
+	// Null for a member of the new protocol. The default is not null but an empty structure: null takes an explicit tagged field.
 	ClassicMemberMetadata *ConsumerGroupMemberMetadataValueClassicMemberMetadata // tag 0, null
 
 	// UnknownTags are the tagged fields that this version of the schema does not know, in rising order.
@@ -953,6 +954,8 @@ func (m *ConsumerGroupMemberMetadataValue) SetDefaults() {
 	m.SubscribedTopicRegex = &wire.Empty
 	m.RebalanceTimeoutMs = -1
 	m.ServerAssignor = &wire.Empty
+	m.ClassicMemberMetadata = new(ConsumerGroupMemberMetadataValueClassicMemberMetadata)
+	m.ClassicMemberMetadata.SetDefaults()
 }
 
 // RecordKey returns 5.
@@ -994,7 +997,7 @@ func (m *ConsumerGroupMemberMetadataValue) encode(e *wire.Encoder, version int16
 	e.Int32(m.RebalanceTimeoutMs)
 	e.NullableString("ServerAssignor", m.ServerAssignor, true, true)
 	t := e.BeginTags()
-	if m.ClassicMemberMetadata != nil {
+	if m.ClassicMemberMetadata == nil || !m.ClassicMemberMetadata.isDefault() {
 		s := e.BeginTag(&t, 0)
 		if m.ClassicMemberMetadata == nil {
 			e.Uvarint(0)
@@ -1081,6 +1084,10 @@ func (m *ConsumerGroupMemberMetadataValueClassicMemberMetadata) decode(d *wire.D
 		m.SupportedProtocols = a
 	}
 	m.UnknownTags = d.KeepTags()
+}
+
+func (m *ConsumerGroupMemberMetadataValueClassicMemberMetadata) isDefault() bool {
+	return !(m.SessionTimeoutMs != 0 || len(m.SupportedProtocols) != 0 || len(m.UnknownTags) != 0)
 }
 
 // ConsumerGroupMemberMetadataValueClassicProtocol is a part of ConsumerGroupMemberMetadataValue.
@@ -1565,8 +1572,9 @@ func (m *ConsumerGroupCurrentMemberAssignmentValue) decode(d *wire.Decoder, vers
 
 // ConsumerGroupCurrentMemberAssignmentValueTopicPartitions is a part of ConsumerGroupCurrentMemberAssignmentValue.
 type ConsumerGroupCurrentMemberAssignmentValueTopicPartitions struct {
-	TopicId          uuid.UUID
-	Partitions       []int32
+	TopicId    uuid.UUID
+	Partitions []int32
+	// The default is an empty list: null takes an explicit tagged field.
 	AssignmentEpochs []int32 // tag 0, null
 
 	// UnknownTags are the tagged fields that this version of the schema does not know, in rising order.
@@ -1582,6 +1590,7 @@ func NewConsumerGroupCurrentMemberAssignmentValueTopicPartitions() (m ConsumerGr
 // SetDefaults sets every field to the default of its schema.
 func (m *ConsumerGroupCurrentMemberAssignmentValueTopicPartitions) SetDefaults() {
 	*m = ConsumerGroupCurrentMemberAssignmentValueTopicPartitions{}
+	m.AssignmentEpochs = []int32{}
 }
 
 func (m *ConsumerGroupCurrentMemberAssignmentValueTopicPartitions) encode(e *wire.Encoder, version int16) {
@@ -1591,7 +1600,7 @@ func (m *ConsumerGroupCurrentMemberAssignmentValueTopicPartitions) encode(e *wir
 		e.Int32(m.Partitions[i])
 	}
 	t := e.BeginTags()
-	if m.AssignmentEpochs != nil {
+	if m.AssignmentEpochs == nil || len(m.AssignmentEpochs) != 0 {
 		s := e.BeginTag(&t, 0)
 		e.NullableArrayLen("AssignmentEpochs", len(m.AssignmentEpochs), m.AssignmentEpochs == nil, true, true)
 		for i := range m.AssignmentEpochs {
@@ -2780,9 +2789,10 @@ func (m *StreamsGroupMetadataKey) decode(d *wire.Decoder, version int16) {
 //
 // Record key 17, versions 0, flexible.
 type StreamsGroupMetadataValue struct {
-	Epoch                          int32
-	MetadataHash                   int64
-	ValidatedTopologyEpoch         int32                                           // tag 0, default -1
+	Epoch                  int32
+	MetadataHash           int64
+	ValidatedTopologyEpoch int32 // tag 0, default -1
+	// The default is an empty list: null takes an explicit tagged field.
 	LastAssignmentConfigs          []StreamsGroupMetadataValueLastAssignmentConfig // tag 1, null
 	StoredDescriptionTopologyEpoch int32                                           // tag 2, default -1
 	FailedDescriptionTopologyEpoch int32                                           // tag 3, default -1
@@ -2802,6 +2812,7 @@ func NewStreamsGroupMetadataValue() *StreamsGroupMetadataValue {
 func (m *StreamsGroupMetadataValue) SetDefaults() {
 	*m = StreamsGroupMetadataValue{}
 	m.ValidatedTopologyEpoch = -1
+	m.LastAssignmentConfigs = []StreamsGroupMetadataValueLastAssignmentConfig{}
 	m.StoredDescriptionTopologyEpoch = -1
 	m.FailedDescriptionTopologyEpoch = -1
 }
@@ -2840,7 +2851,7 @@ func (m *StreamsGroupMetadataValue) encode(e *wire.Encoder, version int16) {
 		e.FixedTag(&t, 0, 4)
 		e.Int32(m.ValidatedTopologyEpoch)
 	}
-	if m.LastAssignmentConfigs != nil {
+	if m.LastAssignmentConfigs == nil || len(m.LastAssignmentConfigs) != 0 {
 		s := e.BeginTag(&t, 1)
 		e.NullableArrayLen("LastAssignmentConfigs", len(m.LastAssignmentConfigs), m.LastAssignmentConfigs == nil, true, true)
 		for i := range m.LastAssignmentConfigs {
@@ -3681,8 +3692,9 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) decode(d *wire.Decoder, versi
 
 // StreamsGroupCurrentMemberAssignmentValueTaskIds is a part of StreamsGroupCurrentMemberAssignmentValue.
 type StreamsGroupCurrentMemberAssignmentValueTaskIds struct {
-	SubtopologyId    string
-	Partitions       []int32
+	SubtopologyId string
+	Partitions    []int32
+	// The default is an empty list: null takes an explicit tagged field.
 	AssignmentEpochs []int32 // tag 0, null
 
 	// UnknownTags are the tagged fields that this version of the schema does not know, in rising order.
@@ -3698,6 +3710,7 @@ func NewStreamsGroupCurrentMemberAssignmentValueTaskIds() (m StreamsGroupCurrent
 // SetDefaults sets every field to the default of its schema.
 func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) SetDefaults() {
 	*m = StreamsGroupCurrentMemberAssignmentValueTaskIds{}
+	m.AssignmentEpochs = []int32{}
 }
 
 func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) encode(e *wire.Encoder, version int16) {
@@ -3707,7 +3720,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) encode(e *wire.Encoder
 		e.Int32(m.Partitions[i])
 	}
 	t := e.BeginTags()
-	if m.AssignmentEpochs != nil {
+	if m.AssignmentEpochs == nil || len(m.AssignmentEpochs) != 0 {
 		s := e.BeginTag(&t, 0)
 		e.NullableArrayLen("AssignmentEpochs", len(m.AssignmentEpochs), m.AssignmentEpochs == nil, true, true)
 		for i := range m.AssignmentEpochs {

@@ -31,7 +31,7 @@ func (g *gen) message(m *schemas.Message) error {
 	// Which structs must know whether they are at their defaults.
 	for _, u := range units {
 		for _, f := range u.s.Fields {
-			if f.Struct != nil && !f.Array() && !f.Nullable && g.comparesDefault(u, f) {
+			if structDefault(f) && g.comparesDefault(u, f) {
 				g.needDefault(m, f.Struct)
 			}
 		}
@@ -54,10 +54,15 @@ func (g *gen) message(m *schemas.Message) error {
 func (g *gen) needDefault(m *schemas.Message, s *schemas.Struct) {
 	g.nonDefault[goStruct(m, s)] = true
 	for _, f := range s.Fields {
-		if f.Struct != nil && !f.Array() && !f.Nullable {
+		if structDefault(f) {
 			g.needDefault(m, f.Struct)
 		}
 	}
+}
+
+// structDefault reports whether the default of a field is a structure with defaults of its own.
+func structDefault(f *schemas.Field) bool {
+	return f.Struct != nil && !f.Array() && (!f.Nullable || f.Default != "null")
 }
 
 // comparesDefault reports whether encoding has to know whether the field is at its default.

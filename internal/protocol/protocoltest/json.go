@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -11,7 +12,7 @@ import (
 	"github.com/ottla-io/ottla/schemas"
 )
 
-// JSON returns a message as Kafka's JSON converters write it: camel case, bytes in base64, only the fields that
+// JSON returns a message as Kafka's JSON converters read it: camel case, bytes in base64, only the fields that
 // the version has, no tagged field at its default, no unknown ones.
 func JSON(m *schemas.Message, msg protocol.Message, version int16) ([]byte, error) {
 	return json.Marshal(object(m.Root, reflect.ValueOf(msg).Elem(), version))
@@ -60,6 +61,14 @@ func jsonElement(f *schemas.Field, x reflect.Value, version int16) any {
 	}
 	if f.Struct != nil {
 		return object(f.Struct, x, version)
+	}
+	if f.Elem() == "float64" {
+		// Jackson takes 1 for an integer.
+		text := strconv.FormatFloat(x.Float(), 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		return json.RawMessage(text)
 	}
 	return x.Interface()
 }
