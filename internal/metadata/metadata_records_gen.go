@@ -135,7 +135,7 @@ func (m *RegisterBrokerRecord) decode(d *wire.Decoder, version int16) {
 	m.IncarnationId = d.UUID()
 	m.BrokerEpoch = d.Int64()
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]RegisterBrokerRecordBrokerEndpoint, 0, d.Cap(n, 72))
+		a := make([]RegisterBrokerRecordBrokerEndpoint, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, RegisterBrokerRecordBrokerEndpoint{})
 			a[i].decode(d, version)
@@ -143,7 +143,7 @@ func (m *RegisterBrokerRecord) decode(d *wire.Decoder, version int16) {
 		m.EndPoints = a
 	}
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]RegisterBrokerRecordBrokerFeature, 0, d.Cap(n, 56))
+		a := make([]RegisterBrokerRecordBrokerFeature, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, RegisterBrokerRecordBrokerFeature{})
 			a[i].decode(d, version)
@@ -1402,7 +1402,7 @@ func (m *ClientQuotaRecord) encode(e *wire.Encoder, version int16) {
 func (m *ClientQuotaRecord) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]ClientQuotaRecordEntityData, 0, d.Cap(n, 56))
+		a := make([]ClientQuotaRecordEntityData, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ClientQuotaRecordEntityData{})
 			a[i].decode(d, version)
@@ -2319,7 +2319,7 @@ func (m *RegisterControllerRecord) decode(d *wire.Decoder, version int16) {
 	m.IncarnationId = d.UUID()
 	m.ZkMigrationReady = d.Bool()
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]RegisterControllerRecordControllerEndpoint, 0, d.Cap(n, 72))
+		a := make([]RegisterControllerRecordControllerEndpoint, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, RegisterControllerRecordControllerEndpoint{})
 			a[i].decode(d, version)
@@ -2327,7 +2327,7 @@ func (m *RegisterControllerRecord) decode(d *wire.Decoder, version int16) {
 		m.EndPoints = a
 	}
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]RegisterControllerRecordControllerFeature, 0, d.Cap(n, 56))
+		a := make([]RegisterControllerRecordControllerFeature, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, RegisterControllerRecordControllerFeature{})
 			a[i].decode(d, version)

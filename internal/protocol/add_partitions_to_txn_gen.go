@@ -108,7 +108,7 @@ func (m *AddPartitionsToTxnRequest) decode(d *wire.Decoder, version int16) {
 	flex := version >= 3
 	if version >= 4 {
 		if n := d.ArrayLen(14, true); n > 0 {
-			a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTransaction, 0, d.Cap(n, 88))
+			a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTransaction, 0, d.Cap(n, 56))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, AddPartitionsToTxnRequestAddPartitionsToTxnTransaction{})
 				a[i].decode(d, version)
@@ -127,7 +127,7 @@ func (m *AddPartitionsToTxnRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version <= 3 {
 		if n := d.ArrayLen(3, flex); n > 0 {
-			a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTopic, 0, d.Cap(n, 64))
+			a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTopic, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, AddPartitionsToTxnRequestAddPartitionsToTxnTopic{})
 				a[i].decode(d, version)
@@ -179,7 +179,7 @@ func (m *AddPartitionsToTxnRequestAddPartitionsToTxnTransaction) decode(d *wire.
 	m.ProducerEpoch = d.Int16()
 	m.VerifyOnly = d.Bool()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTopic, 0, d.Cap(n, 64))
+		a := make([]AddPartitionsToTxnRequestAddPartitionsToTxnTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AddPartitionsToTxnRequestAddPartitionsToTxnTopic{})
 			a[i].decode(d, version)
@@ -325,7 +325,7 @@ func (m *AddPartitionsToTxnResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 4 {
 		if n := d.ArrayLen(3, true); n > 0 {
-			a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnResult, 0, d.Cap(n, 64))
+			a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnResult, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, AddPartitionsToTxnResponseAddPartitionsToTxnResult{})
 				a[i].decode(d, version)
@@ -335,7 +335,7 @@ func (m *AddPartitionsToTxnResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version <= 3 {
 		if n := d.ArrayLen(3, flex); n > 0 {
-			a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult, 0, d.Cap(n, 64))
+			a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult{})
 				a[i].decode(d, version)
@@ -378,7 +378,7 @@ func (m *AddPartitionsToTxnResponseAddPartitionsToTxnResult) decode(d *wire.Deco
 	m.SetDefaults()
 	m.TransactionalId = d.String(true)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult, 0, d.Cap(n, 64))
+		a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult{})
 			a[i].decode(d, version)
@@ -422,7 +422,7 @@ func (m *AddPartitionsToTxnResponseAddPartitionsToTxnTopicResult) decode(d *wire
 	flex := version >= 3
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult, 0, d.Cap(n, 40))
+		a := make([]AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AddPartitionsToTxnResponseAddPartitionsToTxnPartitionResult{})
 			a[i].decode(d, version)

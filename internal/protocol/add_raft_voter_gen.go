@@ -85,7 +85,7 @@ func (m *AddRaftVoterRequest) decode(d *wire.Decoder, version int16) {
 	m.VoterId = d.Int32()
 	m.VoterDirectoryId = d.UUID()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]AddRaftVoterRequestListener, 0, d.Cap(n, 64))
+		a := make([]AddRaftVoterRequestListener, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AddRaftVoterRequestListener{})
 			a[i].decode(d, version)

@@ -68,7 +68,7 @@ func (m *AlterClientQuotasRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 1
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterClientQuotasRequestEntryData, 0, d.Cap(n, 72))
+		a := make([]AlterClientQuotasRequestEntryData, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterClientQuotasRequestEntryData{})
 			a[i].decode(d, version)
@@ -117,7 +117,7 @@ func (m *AlterClientQuotasRequestEntryData) decode(d *wire.Decoder, version int1
 	m.SetDefaults()
 	flex := version == 1
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterClientQuotasRequestEntityData, 0, d.Cap(n, 56))
+		a := make([]AlterClientQuotasRequestEntityData, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterClientQuotasRequestEntityData{})
 			a[i].decode(d, version)
@@ -125,7 +125,7 @@ func (m *AlterClientQuotasRequestEntryData) decode(d *wire.Decoder, version int1
 		m.Entity = a
 	}
 	if n := d.ArrayLen(11, flex); n > 0 {
-		a := make([]AlterClientQuotasRequestOpData, 0, d.Cap(n, 56))
+		a := make([]AlterClientQuotasRequestOpData, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterClientQuotasRequestOpData{})
 			a[i].decode(d, version)
@@ -279,7 +279,7 @@ func (m *AlterClientQuotasResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 1
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]AlterClientQuotasResponseEntryData, 0, d.Cap(n, 72))
+		a := make([]AlterClientQuotasResponseEntryData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterClientQuotasResponseEntryData{})
 			a[i].decode(d, version)
@@ -329,7 +329,7 @@ func (m *AlterClientQuotasResponseEntryData) decode(d *wire.Decoder, version int
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterClientQuotasResponseEntityData, 0, d.Cap(n, 56))
+		a := make([]AlterClientQuotasResponseEntityData, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterClientQuotasResponseEntityData{})
 			a[i].decode(d, version)

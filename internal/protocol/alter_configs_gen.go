@@ -68,7 +68,7 @@ func (m *AlterConfigsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 2
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]AlterConfigsRequestAlterConfigsResource, 0, d.Cap(n, 72))
+		a := make([]AlterConfigsRequestAlterConfigsResource, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterConfigsRequestAlterConfigsResource{})
 			a[i].decode(d, version)
@@ -118,7 +118,7 @@ func (m *AlterConfigsRequestAlterConfigsResource) decode(d *wire.Decoder, versio
 	m.ResourceType = d.Int8()
 	m.ResourceName = d.String(flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterConfigsRequestAlterableConfig, 0, d.Cap(n, 56))
+		a := make([]AlterConfigsRequestAlterableConfig, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterConfigsRequestAlterableConfig{})
 			a[i].decode(d, version)
@@ -233,7 +233,7 @@ func (m *AlterConfigsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]AlterConfigsResponseAlterConfigsResourceResponse, 0, d.Cap(n, 72))
+		a := make([]AlterConfigsResponseAlterConfigsResourceResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterConfigsResponseAlterConfigsResourceResponse{})
 			a[i].decode(d, version)

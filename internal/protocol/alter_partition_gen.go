@@ -70,7 +70,7 @@ func (m *AlterPartitionRequest) decode(d *wire.Decoder, version int16) {
 	m.BrokerId = d.Int32()
 	m.BrokerEpoch = d.Int64()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AlterPartitionRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]AlterPartitionRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionRequestTopicData{})
 			a[i].decode(d, version)
@@ -110,7 +110,7 @@ func (m *AlterPartitionRequestTopicData) decode(d *wire.Decoder, version int16) 
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(15, true); n > 0 {
-		a := make([]AlterPartitionRequestPartitionData, 0, d.Cap(n, 104))
+		a := make([]AlterPartitionRequestPartitionData, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionRequestPartitionData{})
 			a[i].decode(d, version)
@@ -184,7 +184,7 @@ func (m *AlterPartitionRequestPartitionData) decode(d *wire.Decoder, version int
 	}
 	if version == 3 {
 		if n := d.ArrayLen(13, true); n > 0 {
-			a := make([]AlterPartitionRequestBrokerState, 0, d.Cap(n, 40))
+			a := make([]AlterPartitionRequestBrokerState, 0, d.Cap(n, 16))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, AlterPartitionRequestBrokerState{})
 				a[i].decode(d, version)
@@ -293,7 +293,7 @@ func (m *AlterPartitionResponse) decode(d *wire.Decoder, version int16) {
 	m.ThrottleTimeMs = d.Int32()
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AlterPartitionResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]AlterPartitionResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionResponseTopicData{})
 			a[i].decode(d, version)
@@ -333,7 +333,7 @@ func (m *AlterPartitionResponseTopicData) decode(d *wire.Decoder, version int16)
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(21, true); n > 0 {
-		a := make([]AlterPartitionResponsePartitionData, 0, d.Cap(n, 96))
+		a := make([]AlterPartitionResponsePartitionData, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionResponsePartitionData{})
 			a[i].decode(d, version)

@@ -78,7 +78,7 @@ func (m *AlterPartitionReassignmentsRequest) decode(d *wire.Decoder, version int
 		m.AllowReplicationFactorChange = d.Bool()
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AlterPartitionReassignmentsRequestReassignableTopic, 0, d.Cap(n, 64))
+		a := make([]AlterPartitionReassignmentsRequestReassignableTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionReassignmentsRequestReassignableTopic{})
 			a[i].decode(d, version)
@@ -118,7 +118,7 @@ func (m *AlterPartitionReassignmentsRequestReassignableTopic) decode(d *wire.Dec
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]AlterPartitionReassignmentsRequestReassignablePartition, 0, d.Cap(n, 56))
+		a := make([]AlterPartitionReassignmentsRequestReassignablePartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionReassignmentsRequestReassignablePartition{})
 			a[i].decode(d, version)
@@ -246,7 +246,7 @@ func (m *AlterPartitionReassignmentsResponse) decode(d *wire.Decoder, version in
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AlterPartitionReassignmentsResponseReassignableTopicResponse, 0, d.Cap(n, 64))
+		a := make([]AlterPartitionReassignmentsResponseReassignableTopicResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionReassignmentsResponseReassignableTopicResponse{})
 			a[i].decode(d, version)
@@ -286,7 +286,7 @@ func (m *AlterPartitionReassignmentsResponseReassignableTopicResponse) decode(d 
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]AlterPartitionReassignmentsResponseReassignablePartitionResponse, 0, d.Cap(n, 56))
+		a := make([]AlterPartitionReassignmentsResponseReassignablePartitionResponse, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterPartitionReassignmentsResponseReassignablePartitionResponse{})
 			a[i].decode(d, version)

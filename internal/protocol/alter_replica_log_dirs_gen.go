@@ -66,7 +66,7 @@ func (m *AlterReplicaLogDirsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 2
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterReplicaLogDirsRequestAlterReplicaLogDir, 0, d.Cap(n, 64))
+		a := make([]AlterReplicaLogDirsRequestAlterReplicaLogDir, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterReplicaLogDirsRequestAlterReplicaLogDir{})
 			a[i].decode(d, version)
@@ -112,7 +112,7 @@ func (m *AlterReplicaLogDirsRequestAlterReplicaLogDir) decode(d *wire.Decoder, v
 	flex := version == 2
 	m.Path = d.String(flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterReplicaLogDirsRequestAlterReplicaLogDirTopic, 0, d.Cap(n, 64))
+		a := make([]AlterReplicaLogDirsRequestAlterReplicaLogDirTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterReplicaLogDirsRequestAlterReplicaLogDirTopic{})
 			a[i].decode(d, version)
@@ -235,7 +235,7 @@ func (m *AlterReplicaLogDirsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult, 0, d.Cap(n, 64))
+		a := make([]AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult{})
 			a[i].decode(d, version)
@@ -281,7 +281,7 @@ func (m *AlterReplicaLogDirsResponseAlterReplicaLogDirTopicResult) decode(d *wir
 	flex := version == 2
 	m.TopicName = d.String(flex)
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult, 0, d.Cap(n, 40))
+		a := make([]AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterReplicaLogDirsResponseAlterReplicaLogDirPartitionResult{})
 			a[i].decode(d, version)

@@ -66,7 +66,7 @@ func (m *AlterShareGroupOffsetsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AlterShareGroupOffsetsRequestTopic, 0, d.Cap(n, 64))
+		a := make([]AlterShareGroupOffsetsRequestTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterShareGroupOffsetsRequestTopic{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *AlterShareGroupOffsetsRequestTopic) decode(d *wire.Decoder, version int
 	m.SetDefaults()
 	m.TopicName = d.String(true)
 	if n := d.ArrayLen(13, true); n > 0 {
-		a := make([]AlterShareGroupOffsetsRequestPartition, 0, d.Cap(n, 40))
+		a := make([]AlterShareGroupOffsetsRequestPartition, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterShareGroupOffsetsRequestPartition{})
 			a[i].decode(d, version)
@@ -214,7 +214,7 @@ func (m *AlterShareGroupOffsetsResponse) decode(d *wire.Decoder, version int16) 
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(19, true); n > 0 {
-		a := make([]AlterShareGroupOffsetsResponseTopic, 0, d.Cap(n, 80))
+		a := make([]AlterShareGroupOffsetsResponseTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterShareGroupOffsetsResponseTopic{})
 			a[i].decode(d, version)
@@ -257,7 +257,7 @@ func (m *AlterShareGroupOffsetsResponseTopic) decode(d *wire.Decoder, version in
 	m.TopicName = d.String(true)
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]AlterShareGroupOffsetsResponsePartition, 0, d.Cap(n, 56))
+		a := make([]AlterShareGroupOffsetsResponsePartition, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterShareGroupOffsetsResponsePartition{})
 			a[i].decode(d, version)

@@ -67,7 +67,7 @@ func (m *AlterUserScramCredentialsRequest) encode(e *wire.Encoder, version int16
 func (m *AlterUserScramCredentialsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]AlterUserScramCredentialsRequestScramCredentialDeletion, 0, d.Cap(n, 48))
+		a := make([]AlterUserScramCredentialsRequestScramCredentialDeletion, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterUserScramCredentialsRequestScramCredentialDeletion{})
 			a[i].decode(d, version)
@@ -75,7 +75,7 @@ func (m *AlterUserScramCredentialsRequest) decode(d *wire.Decoder, version int16
 		m.Deletions = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]AlterUserScramCredentialsRequestScramCredentialUpsertion, 0, d.Cap(n, 104))
+		a := make([]AlterUserScramCredentialsRequestScramCredentialUpsertion, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterUserScramCredentialsRequestScramCredentialUpsertion{})
 			a[i].decode(d, version)
@@ -216,7 +216,7 @@ func (m *AlterUserScramCredentialsResponse) decode(d *wire.Decoder, version int1
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]AlterUserScramCredentialsResponseAlterUserScramCredentialsResult, 0, d.Cap(n, 64))
+		a := make([]AlterUserScramCredentialsResponseAlterUserScramCredentialsResult, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AlterUserScramCredentialsResponseAlterUserScramCredentialsResult{})
 			a[i].decode(d, version)

@@ -192,7 +192,7 @@ func (m *ApiVersionsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 3
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]ApiVersionsResponseApiVersion, 0, d.Cap(n, 48))
+		a := make([]ApiVersionsResponseApiVersion, 0, d.Cap(n, 6))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ApiVersionsResponseApiVersion{})
 			a[i].decode(d, version)
@@ -208,7 +208,7 @@ func (m *ApiVersionsResponse) decode(d *wire.Decoder, version int16) {
 			case -1:
 			case 0:
 				if n := d.ArrayLen(6, true); n > 0 {
-					a := make([]ApiVersionsResponseSupportedFeatureKey, 0, d.Cap(n, 56))
+					a := make([]ApiVersionsResponseSupportedFeatureKey, 0, d.Cap(n, 24))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, ApiVersionsResponseSupportedFeatureKey{})
 						a[i].decode(d, version)
@@ -219,7 +219,7 @@ func (m *ApiVersionsResponse) decode(d *wire.Decoder, version int16) {
 				m.FinalizedFeaturesEpoch = d.Int64()
 			case 2:
 				if n := d.ArrayLen(6, true); n > 0 {
-					a := make([]ApiVersionsResponseFinalizedFeatureKey, 0, d.Cap(n, 56))
+					a := make([]ApiVersionsResponseFinalizedFeatureKey, 0, d.Cap(n, 24))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, ApiVersionsResponseFinalizedFeatureKey{})
 						a[i].decode(d, version)

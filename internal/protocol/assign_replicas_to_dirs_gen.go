@@ -70,7 +70,7 @@ func (m *AssignReplicasToDirsRequest) decode(d *wire.Decoder, version int16) {
 	m.BrokerId = d.Int32()
 	m.BrokerEpoch = d.Int64()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AssignReplicasToDirsRequestDirectoryData, 0, d.Cap(n, 64))
+		a := make([]AssignReplicasToDirsRequestDirectoryData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsRequestDirectoryData{})
 			a[i].decode(d, version)
@@ -110,7 +110,7 @@ func (m *AssignReplicasToDirsRequestDirectoryData) decode(d *wire.Decoder, versi
 	m.SetDefaults()
 	m.Id = d.UUID()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AssignReplicasToDirsRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]AssignReplicasToDirsRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsRequestTopicData{})
 			a[i].decode(d, version)
@@ -150,7 +150,7 @@ func (m *AssignReplicasToDirsRequestTopicData) decode(d *wire.Decoder, version i
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]AssignReplicasToDirsRequestPartitionData, 0, d.Cap(n, 32))
+		a := make([]AssignReplicasToDirsRequestPartitionData, 0, d.Cap(n, 4))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsRequestPartitionData{})
 			a[i].decode(d, version)
@@ -252,7 +252,7 @@ func (m *AssignReplicasToDirsResponse) decode(d *wire.Decoder, version int16) {
 	m.ThrottleTimeMs = d.Int32()
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AssignReplicasToDirsResponseDirectoryData, 0, d.Cap(n, 64))
+		a := make([]AssignReplicasToDirsResponseDirectoryData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsResponseDirectoryData{})
 			a[i].decode(d, version)
@@ -292,7 +292,7 @@ func (m *AssignReplicasToDirsResponseDirectoryData) decode(d *wire.Decoder, vers
 	m.SetDefaults()
 	m.Id = d.UUID()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]AssignReplicasToDirsResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]AssignReplicasToDirsResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsResponseTopicData{})
 			a[i].decode(d, version)
@@ -332,7 +332,7 @@ func (m *AssignReplicasToDirsResponseTopicData) decode(d *wire.Decoder, version 
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]AssignReplicasToDirsResponsePartitionData, 0, d.Cap(n, 40))
+		a := make([]AssignReplicasToDirsResponsePartitionData, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, AssignReplicasToDirsResponsePartitionData{})
 			a[i].decode(d, version)

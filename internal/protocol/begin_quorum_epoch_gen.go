@@ -85,7 +85,7 @@ func (m *BeginQuorumEpochRequest) decode(d *wire.Decoder, version int16) {
 		m.VoterId = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]BeginQuorumEpochRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]BeginQuorumEpochRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BeginQuorumEpochRequestTopicData{})
 			a[i].decode(d, version)
@@ -94,7 +94,7 @@ func (m *BeginQuorumEpochRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version == 1 {
 		if n := d.ArrayLen(5, true); n > 0 {
-			a := make([]BeginQuorumEpochRequestLeaderEndpoint, 0, d.Cap(n, 64))
+			a := make([]BeginQuorumEpochRequestLeaderEndpoint, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, BeginQuorumEpochRequestLeaderEndpoint{})
 				a[i].decode(d, version)
@@ -141,7 +141,7 @@ func (m *BeginQuorumEpochRequestTopicData) decode(d *wire.Decoder, version int16
 	flex := version == 1
 	m.TopicName = d.String(flex)
 	if n := d.ArrayLen(12, flex); n > 0 {
-		a := make([]BeginQuorumEpochRequestPartitionData, 0, d.Cap(n, 64))
+		a := make([]BeginQuorumEpochRequestPartitionData, 0, d.Cap(n, 28))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BeginQuorumEpochRequestPartitionData{})
 			a[i].decode(d, version)
@@ -308,7 +308,7 @@ func (m *BeginQuorumEpochResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 1
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]BeginQuorumEpochResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]BeginQuorumEpochResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BeginQuorumEpochResponseTopicData{})
 			a[i].decode(d, version)
@@ -321,7 +321,7 @@ func (m *BeginQuorumEpochResponse) decode(d *wire.Decoder, version int16) {
 			case -1:
 			case 0:
 				if n := d.ArrayLen(8, true); n > 0 {
-					a := make([]BeginQuorumEpochResponseNodeEndpoint, 0, d.Cap(n, 56))
+					a := make([]BeginQuorumEpochResponseNodeEndpoint, 0, d.Cap(n, 32))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, BeginQuorumEpochResponseNodeEndpoint{})
 						a[i].decode(d, version)
@@ -369,7 +369,7 @@ func (m *BeginQuorumEpochResponseTopicData) decode(d *wire.Decoder, version int1
 	flex := version == 1
 	m.TopicName = d.String(flex)
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]BeginQuorumEpochResponsePartitionData, 0, d.Cap(n, 56))
+		a := make([]BeginQuorumEpochResponsePartitionData, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BeginQuorumEpochResponsePartitionData{})
 			a[i].decode(d, version)

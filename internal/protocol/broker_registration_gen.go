@@ -100,7 +100,7 @@ func (m *BrokerRegistrationRequest) decode(d *wire.Decoder, version int16) {
 	m.ClusterId = d.String(true)
 	m.IncarnationId = d.UUID()
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]BrokerRegistrationRequestListener, 0, d.Cap(n, 72))
+		a := make([]BrokerRegistrationRequestListener, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BrokerRegistrationRequestListener{})
 			a[i].decode(d, version)
@@ -108,7 +108,7 @@ func (m *BrokerRegistrationRequest) decode(d *wire.Decoder, version int16) {
 		m.Listeners = a
 	}
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]BrokerRegistrationRequestFeature, 0, d.Cap(n, 56))
+		a := make([]BrokerRegistrationRequestFeature, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, BrokerRegistrationRequestFeature{})
 			a[i].decode(d, version)

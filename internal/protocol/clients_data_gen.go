@@ -120,7 +120,7 @@ func (m *ConsumerProtocolAssignment) encode(e *wire.Encoder, version int16) {
 func (m *ConsumerProtocolAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(6, false); n > 0 {
-		a := make([]ConsumerProtocolAssignmentTopicPartition, 0, d.Cap(n, 64))
+		a := make([]ConsumerProtocolAssignmentTopicPartition, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerProtocolAssignmentTopicPartition{})
 			a[i].decode(d, version)
@@ -246,7 +246,7 @@ func (m *ConsumerProtocolSubscription) decode(d *wire.Decoder, version int16) {
 	m.UserData = d.NullableBytes(true, false)
 	if version >= 1 {
 		if n := d.ArrayLen(6, false); n > 0 {
-			a := make([]ConsumerProtocolSubscriptionTopicPartition, 0, d.Cap(n, 64))
+			a := make([]ConsumerProtocolSubscriptionTopicPartition, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, ConsumerProtocolSubscriptionTopicPartition{})
 				a[i].decode(d, version)

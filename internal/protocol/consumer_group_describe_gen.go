@@ -137,7 +137,7 @@ func (m *ConsumerGroupDescribeResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]ConsumerGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 144))
+		a := make([]ConsumerGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerGroupDescribeResponseDescribedGroup{})
 			a[i].decode(d, version)
@@ -198,7 +198,7 @@ func (m *ConsumerGroupDescribeResponseDescribedGroup) decode(d *wire.Decoder, ve
 	m.AssignmentEpoch = d.Int32()
 	m.AssignorName = d.String(true)
 	if n := d.ArrayLen(16, true); n > 0 {
-		a := make([]ConsumerGroupDescribeResponseMember, 0, d.Cap(n, 256))
+		a := make([]ConsumerGroupDescribeResponseMember, 0, d.Cap(n, 160))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerGroupDescribeResponseMember{})
 			a[i].decode(d, version)
@@ -349,7 +349,7 @@ func (m *ConsumerGroupDescribeResponseAssignment) encode(e *wire.Encoder, versio
 func (m *ConsumerGroupDescribeResponseAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(19, true); n > 0 {
-		a := make([]ConsumerGroupDescribeResponseTopicPartitions, 0, d.Cap(n, 80))
+		a := make([]ConsumerGroupDescribeResponseTopicPartitions, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerGroupDescribeResponseTopicPartitions{})
 			a[i].decode(d, version)

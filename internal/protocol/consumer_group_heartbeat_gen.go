@@ -112,7 +112,7 @@ func (m *ConsumerGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(18, true, true); n < 0 {
 		m.TopicPartitions = nil
 	} else {
-		a := make([]ConsumerGroupHeartbeatRequestTopicPartitions, 0, d.Cap(n, 64))
+		a := make([]ConsumerGroupHeartbeatRequestTopicPartitions, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerGroupHeartbeatRequestTopicPartitions{})
 			a[i].decode(d, version)
@@ -275,7 +275,7 @@ func (m *ConsumerGroupHeartbeatResponseAssignment) encode(e *wire.Encoder, versi
 func (m *ConsumerGroupHeartbeatResponseAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ConsumerGroupHeartbeatResponseTopicPartitions, 0, d.Cap(n, 64))
+		a := make([]ConsumerGroupHeartbeatResponseTopicPartitions, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ConsumerGroupHeartbeatResponseTopicPartitions{})
 			a[i].decode(d, version)

@@ -474,7 +474,7 @@ func (m *VotersRecord) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.Version = d.Int16()
 	if n := d.ArrayLen(27, true); n > 0 {
-		a := make([]VotersRecordVoter, 0, d.Cap(n, 112))
+		a := make([]VotersRecordVoter, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, VotersRecordVoter{})
 			a[i].decode(d, version)

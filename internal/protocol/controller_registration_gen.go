@@ -77,7 +77,7 @@ func (m *ControllerRegistrationRequest) decode(d *wire.Decoder, version int16) {
 	m.IncarnationId = d.UUID()
 	m.ZkMigrationReady = d.Bool()
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]ControllerRegistrationRequestListener, 0, d.Cap(n, 72))
+		a := make([]ControllerRegistrationRequestListener, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ControllerRegistrationRequestListener{})
 			a[i].decode(d, version)
@@ -85,7 +85,7 @@ func (m *ControllerRegistrationRequest) decode(d *wire.Decoder, version int16) {
 		m.Listeners = a
 	}
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]ControllerRegistrationRequestFeature, 0, d.Cap(n, 56))
+		a := make([]ControllerRegistrationRequestFeature, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ControllerRegistrationRequestFeature{})
 			a[i].decode(d, version)

@@ -66,7 +66,7 @@ func (m *CreateAclsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version >= 2
 	if n := d.ArrayLen(8, flex); n > 0 {
-		a := make([]CreateAclsRequestAclCreation, 0, d.Cap(n, 104))
+		a := make([]CreateAclsRequestAclCreation, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateAclsRequestAclCreation{})
 			a[i].decode(d, version)
@@ -196,7 +196,7 @@ func (m *CreateAclsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]CreateAclsResponseAclCreationResult, 0, d.Cap(n, 48))
+		a := make([]CreateAclsResponseAclCreationResult, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateAclsResponseAclCreationResult{})
 			a[i].decode(d, version)

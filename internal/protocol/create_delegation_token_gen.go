@@ -92,7 +92,7 @@ func (m *CreateDelegationTokenRequest) decode(d *wire.Decoder, version int16) {
 		m.OwnerPrincipalName = d.NullableString(true, true)
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]CreateDelegationTokenRequestCreatableRenewers, 0, d.Cap(n, 56))
+		a := make([]CreateDelegationTokenRequestCreatableRenewers, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateDelegationTokenRequestCreatableRenewers{})
 			a[i].decode(d, version)

@@ -70,7 +70,7 @@ func (m *CreatePartitionsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version >= 2
 	if n := d.ArrayLen(7, flex); n > 0 {
-		a := make([]CreatePartitionsRequestCreatePartitionsTopic, 0, d.Cap(n, 72))
+		a := make([]CreatePartitionsRequestCreatePartitionsTopic, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreatePartitionsRequestCreatePartitionsTopic{})
 			a[i].decode(d, version)
@@ -124,7 +124,7 @@ func (m *CreatePartitionsRequestCreatePartitionsTopic) decode(d *wire.Decoder, v
 	if n := d.NullableArrayLen(2, true, flex); n < 0 {
 		m.Assignments = nil
 	} else {
-		a := make([]CreatePartitionsRequestCreatePartitionsAssignment, 0, d.Cap(n, 48))
+		a := make([]CreatePartitionsRequestCreatePartitionsAssignment, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreatePartitionsRequestCreatePartitionsAssignment{})
 			a[i].decode(d, version)
@@ -244,7 +244,7 @@ func (m *CreatePartitionsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]CreatePartitionsResponseCreatePartitionsTopicResult, 0, d.Cap(n, 64))
+		a := make([]CreatePartitionsResponseCreatePartitionsTopicResult, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreatePartitionsResponseCreatePartitionsTopicResult{})
 			a[i].decode(d, version)

@@ -72,7 +72,7 @@ func (m *CreateTopicsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version >= 5
 	if n := d.ArrayLen(10, flex); n > 0 {
-		a := make([]CreateTopicsRequestCreatableTopic, 0, d.Cap(n, 104))
+		a := make([]CreateTopicsRequestCreatableTopic, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateTopicsRequestCreatableTopic{})
 			a[i].decode(d, version)
@@ -133,7 +133,7 @@ func (m *CreateTopicsRequestCreatableTopic) decode(d *wire.Decoder, version int1
 	m.NumPartitions = d.Int32()
 	m.ReplicationFactor = d.Int16()
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]CreateTopicsRequestCreatableReplicaAssignment, 0, d.Cap(n, 56))
+		a := make([]CreateTopicsRequestCreatableReplicaAssignment, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateTopicsRequestCreatableReplicaAssignment{})
 			a[i].decode(d, version)
@@ -141,7 +141,7 @@ func (m *CreateTopicsRequestCreatableTopic) decode(d *wire.Decoder, version int1
 		m.Assignments = a
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]CreateTopicsRequestCreatableTopicConfig, 0, d.Cap(n, 56))
+		a := make([]CreateTopicsRequestCreatableTopicConfig, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateTopicsRequestCreatableTopicConfig{})
 			a[i].decode(d, version)
@@ -301,7 +301,7 @@ func (m *CreateTopicsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 5
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]CreateTopicsResponseCreatableTopicResult, 0, d.Cap(n, 128))
+		a := make([]CreateTopicsResponseCreatableTopicResult, 0, d.Cap(n, 88))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, CreateTopicsResponseCreatableTopicResult{})
 			a[i].decode(d, version)
@@ -389,7 +389,7 @@ func (m *CreateTopicsResponseCreatableTopicResult) decode(d *wire.Decoder, versi
 		if n := d.NullableArrayLen(6, true, true); n < 0 {
 			m.Configs = nil
 		} else {
-			a := make([]CreateTopicsResponseCreatableTopicConfigs, 0, d.Cap(n, 80))
+			a := make([]CreateTopicsResponseCreatableTopicConfigs, 0, d.Cap(n, 32))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, CreateTopicsResponseCreatableTopicConfigs{})
 				a[i].decode(d, version)

@@ -66,7 +66,7 @@ func (m *DeleteAclsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version >= 2
 	if n := d.ArrayLen(8, flex); n > 0 {
-		a := make([]DeleteAclsRequestDeleteAclsFilter, 0, d.Cap(n, 104))
+		a := make([]DeleteAclsRequestDeleteAclsFilter, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteAclsRequestDeleteAclsFilter{})
 			a[i].decode(d, version)
@@ -199,7 +199,7 @@ func (m *DeleteAclsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]DeleteAclsResponseDeleteAclsFilterResult, 0, d.Cap(n, 72))
+		a := make([]DeleteAclsResponseDeleteAclsFilterResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteAclsResponseDeleteAclsFilterResult{})
 			a[i].decode(d, version)
@@ -249,7 +249,7 @@ func (m *DeleteAclsResponseDeleteAclsFilterResult) decode(d *wire.Decoder, versi
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, flex)
 	if n := d.ArrayLen(11, flex); n > 0 {
-		a := make([]DeleteAclsResponseDeleteAclsMatchingAcl, 0, d.Cap(n, 128))
+		a := make([]DeleteAclsResponseDeleteAclsMatchingAcl, 0, d.Cap(n, 88))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteAclsResponseDeleteAclsMatchingAcl{})
 			a[i].decode(d, version)

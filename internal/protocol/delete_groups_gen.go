@@ -143,7 +143,7 @@ func (m *DeleteGroupsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]DeleteGroupsResponseDeletableGroupResult, 0, d.Cap(n, 64))
+		a := make([]DeleteGroupsResponseDeletableGroupResult, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteGroupsResponseDeletableGroupResult{})
 			a[i].decode(d, version)

@@ -68,7 +68,7 @@ func (m *DeleteRecordsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 2
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]DeleteRecordsRequestDeleteRecordsTopic, 0, d.Cap(n, 64))
+		a := make([]DeleteRecordsRequestDeleteRecordsTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteRecordsRequestDeleteRecordsTopic{})
 			a[i].decode(d, version)
@@ -115,7 +115,7 @@ func (m *DeleteRecordsRequestDeleteRecordsTopic) decode(d *wire.Decoder, version
 	flex := version == 2
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(12, flex); n > 0 {
-		a := make([]DeleteRecordsRequestDeleteRecordsPartition, 0, d.Cap(n, 40))
+		a := make([]DeleteRecordsRequestDeleteRecordsPartition, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteRecordsRequestDeleteRecordsPartition{})
 			a[i].decode(d, version)
@@ -227,7 +227,7 @@ func (m *DeleteRecordsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 2
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]DeleteRecordsResponseDeleteRecordsTopicResult, 0, d.Cap(n, 64))
+		a := make([]DeleteRecordsResponseDeleteRecordsTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteRecordsResponseDeleteRecordsTopicResult{})
 			a[i].decode(d, version)
@@ -273,7 +273,7 @@ func (m *DeleteRecordsResponseDeleteRecordsTopicResult) decode(d *wire.Decoder, 
 	flex := version == 2
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]DeleteRecordsResponseDeleteRecordsPartitionResult, 0, d.Cap(n, 48))
+		a := make([]DeleteRecordsResponseDeleteRecordsPartitionResult, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteRecordsResponseDeleteRecordsPartitionResult{})
 			a[i].decode(d, version)

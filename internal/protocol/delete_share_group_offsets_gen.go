@@ -66,7 +66,7 @@ func (m *DeleteShareGroupOffsetsRequest) decode(d *wire.Decoder, version int16) 
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(2, true); n > 0 {
-		a := make([]DeleteShareGroupOffsetsRequestTopic, 0, d.Cap(n, 40))
+		a := make([]DeleteShareGroupOffsetsRequestTopic, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupOffsetsRequestTopic{})
 			a[i].decode(d, version)
@@ -171,7 +171,7 @@ func (m *DeleteShareGroupOffsetsResponse) decode(d *wire.Decoder, version int16)
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(21, true); n > 0 {
-		a := make([]DeleteShareGroupOffsetsResponseTopic, 0, d.Cap(n, 80))
+		a := make([]DeleteShareGroupOffsetsResponseTopic, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupOffsetsResponseTopic{})
 			a[i].decode(d, version)

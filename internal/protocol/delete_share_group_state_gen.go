@@ -66,7 +66,7 @@ func (m *DeleteShareGroupStateRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]DeleteShareGroupStateRequestDeleteStateData, 0, d.Cap(n, 64))
+		a := make([]DeleteShareGroupStateRequestDeleteStateData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupStateRequestDeleteStateData{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *DeleteShareGroupStateRequestDeleteStateData) decode(d *wire.Decoder, ve
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]DeleteShareGroupStateRequestPartitionData, 0, d.Cap(n, 32))
+		a := make([]DeleteShareGroupStateRequestPartitionData, 0, d.Cap(n, 4))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupStateRequestPartitionData{})
 			a[i].decode(d, version)
@@ -199,7 +199,7 @@ func (m *DeleteShareGroupStateResponse) encode(e *wire.Encoder, version int16) {
 func (m *DeleteShareGroupStateResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]DeleteShareGroupStateResponseDeleteStateResult, 0, d.Cap(n, 64))
+		a := make([]DeleteShareGroupStateResponseDeleteStateResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupStateResponseDeleteStateResult{})
 			a[i].decode(d, version)
@@ -239,7 +239,7 @@ func (m *DeleteShareGroupStateResponseDeleteStateResult) decode(d *wire.Decoder,
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]DeleteShareGroupStateResponsePartitionResult, 0, d.Cap(n, 56))
+		a := make([]DeleteShareGroupStateResponsePartitionResult, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteShareGroupStateResponsePartitionResult{})
 			a[i].decode(d, version)

@@ -83,7 +83,7 @@ func (m *DeleteTopicsRequest) decode(d *wire.Decoder, version int16) {
 	flex := version >= 4
 	if version == 6 {
 		if n := d.ArrayLen(18, true); n > 0 {
-			a := make([]DeleteTopicsRequestDeleteTopicState, 0, d.Cap(n, 56))
+			a := make([]DeleteTopicsRequestDeleteTopicState, 0, d.Cap(n, 24))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, DeleteTopicsRequestDeleteTopicState{})
 				a[i].decode(d, version)
@@ -202,7 +202,7 @@ func (m *DeleteTopicsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 4
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]DeleteTopicsResponseDeletableTopicResult, 0, d.Cap(n, 80))
+		a := make([]DeleteTopicsResponseDeletableTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DeleteTopicsResponseDeletableTopicResult{})
 			a[i].decode(d, version)

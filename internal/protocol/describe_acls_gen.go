@@ -163,7 +163,7 @@ func (m *DescribeAclsResponse) decode(d *wire.Decoder, version int16) {
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, flex)
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]DescribeAclsResponseDescribeAclsResource, 0, d.Cap(n, 80))
+		a := make([]DescribeAclsResponseDescribeAclsResource, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeAclsResponseDescribeAclsResource{})
 			a[i].decode(d, version)
@@ -216,7 +216,7 @@ func (m *DescribeAclsResponseDescribeAclsResource) decode(d *wire.Decoder, versi
 	m.ResourceName = d.String(flex)
 	m.PatternType = d.Int8()
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]DescribeAclsResponseAclDescription, 0, d.Cap(n, 72))
+		a := make([]DescribeAclsResponseAclDescription, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeAclsResponseAclDescription{})
 			a[i].decode(d, version)

@@ -68,7 +68,7 @@ func (m *DescribeClientQuotasRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 1
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]DescribeClientQuotasRequestComponentData, 0, d.Cap(n, 64))
+		a := make([]DescribeClientQuotasRequestComponentData, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeClientQuotasRequestComponentData{})
 			a[i].decode(d, version)
@@ -197,7 +197,7 @@ func (m *DescribeClientQuotasResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, flex); n < 0 {
 		m.Entries = nil
 	} else {
-		a := make([]DescribeClientQuotasResponseEntryData, 0, d.Cap(n, 72))
+		a := make([]DescribeClientQuotasResponseEntryData, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeClientQuotasResponseEntryData{})
 			a[i].decode(d, version)
@@ -245,7 +245,7 @@ func (m *DescribeClientQuotasResponseEntryData) decode(d *wire.Decoder, version 
 	m.SetDefaults()
 	flex := version == 1
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]DescribeClientQuotasResponseEntityData, 0, d.Cap(n, 56))
+		a := make([]DescribeClientQuotasResponseEntityData, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeClientQuotasResponseEntityData{})
 			a[i].decode(d, version)
@@ -253,7 +253,7 @@ func (m *DescribeClientQuotasResponseEntryData) decode(d *wire.Decoder, version 
 		m.Entity = a
 	}
 	if n := d.ArrayLen(10, flex); n > 0 {
-		a := make([]DescribeClientQuotasResponseValueData, 0, d.Cap(n, 48))
+		a := make([]DescribeClientQuotasResponseValueData, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeClientQuotasResponseValueData{})
 			a[i].decode(d, version)

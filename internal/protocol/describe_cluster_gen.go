@@ -175,7 +175,7 @@ func (m *DescribeClusterResponse) decode(d *wire.Decoder, version int16) {
 	m.ClusterId = d.String(true)
 	m.ControllerId = d.Int32()
 	if n := d.ArrayLen(11, true); n > 0 {
-		a := make([]DescribeClusterResponseDescribeClusterBroker, 0, d.Cap(n, 80))
+		a := make([]DescribeClusterResponseDescribeClusterBroker, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeClusterResponseDescribeClusterBroker{})
 			a[i].decode(d, version)

@@ -76,7 +76,7 @@ func (m *DescribeConfigsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version == 4
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]DescribeConfigsRequestDescribeConfigsResource, 0, d.Cap(n, 72))
+		a := make([]DescribeConfigsRequestDescribeConfigsResource, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeConfigsRequestDescribeConfigsResource{})
 			a[i].decode(d, version)
@@ -209,7 +209,7 @@ func (m *DescribeConfigsResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 4
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(7, flex); n > 0 {
-		a := make([]DescribeConfigsResponseDescribeConfigsResult, 0, d.Cap(n, 96))
+		a := make([]DescribeConfigsResponseDescribeConfigsResult, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeConfigsResponseDescribeConfigsResult{})
 			a[i].decode(d, version)
@@ -265,7 +265,7 @@ func (m *DescribeConfigsResponseDescribeConfigsResult) decode(d *wire.Decoder, v
 	m.ResourceType = d.Int8()
 	m.ResourceName = d.String(flex)
 	if n := d.ArrayLen(9, flex); n > 0 {
-		a := make([]DescribeConfigsResponseDescribeConfigsResourceResult, 0, d.Cap(n, 128))
+		a := make([]DescribeConfigsResponseDescribeConfigsResourceResult, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeConfigsResponseDescribeConfigsResourceResult{})
 			a[i].decode(d, version)
@@ -334,7 +334,7 @@ func (m *DescribeConfigsResponseDescribeConfigsResourceResult) decode(d *wire.De
 	m.ConfigSource = d.Int8()
 	m.IsSensitive = d.Bool()
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]DescribeConfigsResponseDescribeConfigsSynonym, 0, d.Cap(n, 64))
+		a := make([]DescribeConfigsResponseDescribeConfigsSynonym, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeConfigsResponseDescribeConfigsSynonym{})
 			a[i].decode(d, version)

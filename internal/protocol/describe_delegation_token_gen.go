@@ -69,7 +69,7 @@ func (m *DescribeDelegationTokenRequest) decode(d *wire.Decoder, version int16) 
 	if n := d.NullableArrayLen(3, true, flex); n < 0 {
 		m.Owners = nil
 	} else {
-		a := make([]DescribeDelegationTokenRequestDescribeDelegationTokenOwner, 0, d.Cap(n, 56))
+		a := make([]DescribeDelegationTokenRequestDescribeDelegationTokenOwner, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeDelegationTokenRequestDescribeDelegationTokenOwner{})
 			a[i].decode(d, version)
@@ -185,7 +185,7 @@ func (m *DescribeDelegationTokenResponse) decode(d *wire.Decoder, version int16)
 	flex := version >= 2
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(30, flex); n > 0 {
-		a := make([]DescribeDelegationTokenResponseDescribedDelegationToken, 0, d.Cap(n, 176))
+		a := make([]DescribeDelegationTokenResponseDescribedDelegationToken, 0, d.Cap(n, 152))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeDelegationTokenResponseDescribedDelegationToken{})
 			a[i].decode(d, version)
@@ -272,7 +272,7 @@ func (m *DescribeDelegationTokenResponseDescribedDelegationToken) decode(d *wire
 	m.TokenId = d.String(flex)
 	m.Hmac = d.Bytes(flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]DescribeDelegationTokenResponseDescribedDelegationTokenRenewer, 0, d.Cap(n, 56))
+		a := make([]DescribeDelegationTokenResponseDescribedDelegationTokenRenewer, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeDelegationTokenResponseDescribedDelegationTokenRenewer{})
 			a[i].decode(d, version)

@@ -158,7 +158,7 @@ func (m *DescribeGroupsResponse) decode(d *wire.Decoder, version int16) {
 		m.ThrottleTimeMs = d.Int32()
 	}
 	if n := d.ArrayLen(12, flex); n > 0 {
-		a := make([]DescribeGroupsResponseDescribedGroup, 0, d.Cap(n, 144))
+		a := make([]DescribeGroupsResponseDescribedGroup, 0, d.Cap(n, 112))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeGroupsResponseDescribedGroup{})
 			a[i].decode(d, version)
@@ -236,7 +236,7 @@ func (m *DescribeGroupsResponseDescribedGroup) decode(d *wire.Decoder, version i
 	m.ProtocolType = d.String(flex)
 	m.ProtocolData = d.String(flex)
 	if n := d.ArrayLen(7, flex); n > 0 {
-		a := make([]DescribeGroupsResponseDescribedGroupMember, 0, d.Cap(n, 136))
+		a := make([]DescribeGroupsResponseDescribedGroupMember, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeGroupsResponseDescribedGroupMember{})
 			a[i].decode(d, version)

@@ -69,7 +69,7 @@ func (m *DescribeLogDirsRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, flex); n < 0 {
 		m.Topics = nil
 	} else {
-		a := make([]DescribeLogDirsRequestDescribableLogDirTopic, 0, d.Cap(n, 64))
+		a := make([]DescribeLogDirsRequestDescribableLogDirTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeLogDirsRequestDescribableLogDirTopic{})
 			a[i].decode(d, version)
@@ -199,7 +199,7 @@ func (m *DescribeLogDirsResponse) decode(d *wire.Decoder, version int16) {
 		m.ErrorCode = d.Int16()
 	}
 	if n := d.ArrayLen(5, flex); n > 0 {
-		a := make([]DescribeLogDirsResponseDescribeLogDirsResult, 0, d.Cap(n, 96))
+		a := make([]DescribeLogDirsResponseDescribeLogDirsResult, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeLogDirsResponseDescribeLogDirsResult{})
 			a[i].decode(d, version)
@@ -262,7 +262,7 @@ func (m *DescribeLogDirsResponseDescribeLogDirsResult) decode(d *wire.Decoder, v
 	m.ErrorCode = d.Int16()
 	m.LogDir = d.String(flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]DescribeLogDirsResponseDescribeLogDirsTopic, 0, d.Cap(n, 64))
+		a := make([]DescribeLogDirsResponseDescribeLogDirsTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeLogDirsResponseDescribeLogDirsTopic{})
 			a[i].decode(d, version)
@@ -317,7 +317,7 @@ func (m *DescribeLogDirsResponseDescribeLogDirsTopic) decode(d *wire.Decoder, ve
 	flex := version >= 2
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(21, flex); n > 0 {
-		a := make([]DescribeLogDirsResponseDescribeLogDirsPartition, 0, d.Cap(n, 56))
+		a := make([]DescribeLogDirsResponseDescribeLogDirsPartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeLogDirsResponseDescribeLogDirsPartition{})
 			a[i].decode(d, version)

@@ -62,7 +62,7 @@ func (m *DescribeProducersRequest) encode(e *wire.Encoder, version int16) {
 func (m *DescribeProducersRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeProducersRequestTopicRequest, 0, d.Cap(n, 64))
+		a := make([]DescribeProducersRequestTopicRequest, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeProducersRequestTopicRequest{})
 			a[i].decode(d, version)
@@ -173,7 +173,7 @@ func (m *DescribeProducersResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeProducersResponseTopicResponse, 0, d.Cap(n, 64))
+		a := make([]DescribeProducersResponseTopicResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeProducersResponseTopicResponse{})
 			a[i].decode(d, version)
@@ -213,7 +213,7 @@ func (m *DescribeProducersResponseTopicResponse) decode(d *wire.Decoder, version
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]DescribeProducersResponsePartitionResponse, 0, d.Cap(n, 80))
+		a := make([]DescribeProducersResponsePartitionResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeProducersResponsePartitionResponse{})
 			a[i].decode(d, version)
@@ -259,7 +259,7 @@ func (m *DescribeProducersResponsePartitionResponse) decode(d *wire.Decoder, ver
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(37, true); n > 0 {
-		a := make([]DescribeProducersResponseProducerState, 0, d.Cap(n, 72))
+		a := make([]DescribeProducersResponseProducerState, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeProducersResponseProducerState{})
 			a[i].decode(d, version)

@@ -63,7 +63,7 @@ func (m *DescribeQuorumRequest) encode(e *wire.Encoder, version int16) {
 func (m *DescribeQuorumRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeQuorumRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]DescribeQuorumRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumRequestTopicData{})
 			a[i].decode(d, version)
@@ -103,7 +103,7 @@ func (m *DescribeQuorumRequestTopicData) decode(d *wire.Decoder, version int16) 
 	m.SetDefaults()
 	m.TopicName = d.String(true)
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]DescribeQuorumRequestPartitionData, 0, d.Cap(n, 32))
+		a := make([]DescribeQuorumRequestPartitionData, 0, d.Cap(n, 4))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumRequestPartitionData{})
 			a[i].decode(d, version)
@@ -218,7 +218,7 @@ func (m *DescribeQuorumResponse) decode(d *wire.Decoder, version int16) {
 		m.ErrorMessage = d.NullableString(true, true)
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeQuorumResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]DescribeQuorumResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumResponseTopicData{})
 			a[i].decode(d, version)
@@ -227,7 +227,7 @@ func (m *DescribeQuorumResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version == 2 {
 		if n := d.ArrayLen(6, true); n > 0 {
-			a := make([]DescribeQuorumResponseNode, 0, d.Cap(n, 56))
+			a := make([]DescribeQuorumResponseNode, 0, d.Cap(n, 32))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, DescribeQuorumResponseNode{})
 				a[i].decode(d, version)
@@ -268,7 +268,7 @@ func (m *DescribeQuorumResponseTopicData) decode(d *wire.Decoder, version int16)
 	m.SetDefaults()
 	m.TopicName = d.String(true)
 	if n := d.ArrayLen(25, true); n > 0 {
-		a := make([]DescribeQuorumResponsePartitionData, 0, d.Cap(n, 128))
+		a := make([]DescribeQuorumResponsePartitionData, 0, d.Cap(n, 80))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumResponsePartitionData{})
 			a[i].decode(d, version)
@@ -333,7 +333,7 @@ func (m *DescribeQuorumResponsePartitionData) decode(d *wire.Decoder, version in
 	m.LeaderEpoch = d.Int32()
 	m.HighWatermark = d.Int64()
 	if n := d.ArrayLen(13, true); n > 0 {
-		a := make([]DescribeQuorumResponseReplicaState, 0, d.Cap(n, 72))
+		a := make([]DescribeQuorumResponseReplicaState, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumResponseReplicaState{})
 			a[i].decode(d, version)
@@ -341,7 +341,7 @@ func (m *DescribeQuorumResponsePartitionData) decode(d *wire.Decoder, version in
 		m.CurrentVoters = a
 	}
 	if n := d.ArrayLen(13, true); n > 0 {
-		a := make([]DescribeQuorumResponseReplicaState, 0, d.Cap(n, 72))
+		a := make([]DescribeQuorumResponseReplicaState, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumResponseReplicaState{})
 			a[i].decode(d, version)
@@ -381,7 +381,7 @@ func (m *DescribeQuorumResponseNode) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.NodeId = d.Int32()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]DescribeQuorumResponseListener, 0, d.Cap(n, 64))
+		a := make([]DescribeQuorumResponseListener, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeQuorumResponseListener{})
 			a[i].decode(d, version)

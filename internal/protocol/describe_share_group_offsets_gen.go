@@ -63,7 +63,7 @@ func (m *DescribeShareGroupOffsetsRequest) encode(e *wire.Encoder, version int16
 func (m *DescribeShareGroupOffsetsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeShareGroupOffsetsRequestGroup, 0, d.Cap(n, 64))
+		a := make([]DescribeShareGroupOffsetsRequestGroup, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeShareGroupOffsetsRequestGroup{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *DescribeShareGroupOffsetsRequestGroup) decode(d *wire.Decoder, version 
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.Topics = nil
 	} else {
-		a := make([]DescribeShareGroupOffsetsRequestTopic, 0, d.Cap(n, 64))
+		a := make([]DescribeShareGroupOffsetsRequestTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeShareGroupOffsetsRequestTopic{})
 			a[i].decode(d, version)
@@ -217,7 +217,7 @@ func (m *DescribeShareGroupOffsetsResponse) decode(d *wire.Decoder, version int1
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]DescribeShareGroupOffsetsResponseGroup, 0, d.Cap(n, 88))
+		a := make([]DescribeShareGroupOffsetsResponseGroup, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeShareGroupOffsetsResponseGroup{})
 			a[i].decode(d, version)
@@ -261,7 +261,7 @@ func (m *DescribeShareGroupOffsetsResponseGroup) decode(d *wire.Decoder, version
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(19, true); n > 0 {
-		a := make([]DescribeShareGroupOffsetsResponseTopic, 0, d.Cap(n, 80))
+		a := make([]DescribeShareGroupOffsetsResponseTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeShareGroupOffsetsResponseTopic{})
 			a[i].decode(d, version)
@@ -306,7 +306,7 @@ func (m *DescribeShareGroupOffsetsResponseTopic) decode(d *wire.Decoder, version
 	m.TopicName = d.String(true)
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]DescribeShareGroupOffsetsResponsePartition, 0, d.Cap(n, 80))
+		a := make([]DescribeShareGroupOffsetsResponsePartition, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeShareGroupOffsetsResponsePartition{})
 			a[i].decode(d, version)

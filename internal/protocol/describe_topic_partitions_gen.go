@@ -73,7 +73,7 @@ func (m *DescribeTopicPartitionsRequest) encode(e *wire.Encoder, version int16) 
 func (m *DescribeTopicPartitionsRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(2, true); n > 0 {
-		a := make([]DescribeTopicPartitionsRequestTopicRequest, 0, d.Cap(n, 40))
+		a := make([]DescribeTopicPartitionsRequestTopicRequest, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeTopicPartitionsRequestTopicRequest{})
 			a[i].decode(d, version)
@@ -216,7 +216,7 @@ func (m *DescribeTopicPartitionsResponse) decode(d *wire.Decoder, version int16)
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(26, true); n > 0 {
-		a := make([]DescribeTopicPartitionsResponseTopic, 0, d.Cap(n, 104))
+		a := make([]DescribeTopicPartitionsResponseTopic, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeTopicPartitionsResponseTopic{})
 			a[i].decode(d, version)
@@ -275,7 +275,7 @@ func (m *DescribeTopicPartitionsResponseTopic) decode(d *wire.Decoder, version i
 	m.TopicId = d.UUID()
 	m.IsInternal = d.Bool()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]DescribeTopicPartitionsResponsePartition, 0, d.Cap(n, 176))
+		a := make([]DescribeTopicPartitionsResponsePartition, 0, d.Cap(n, 136))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeTopicPartitionsResponsePartition{})
 			a[i].decode(d, version)

@@ -133,7 +133,7 @@ func (m *DescribeTransactionsResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(28, true); n > 0 {
-		a := make([]DescribeTransactionsResponseTransactionState, 0, d.Cap(n, 120))
+		a := make([]DescribeTransactionsResponseTransactionState, 0, d.Cap(n, 96))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeTransactionsResponseTransactionState{})
 			a[i].decode(d, version)
@@ -191,7 +191,7 @@ func (m *DescribeTransactionsResponseTransactionState) decode(d *wire.Decoder, v
 	m.ProducerId = d.Int64()
 	m.ProducerEpoch = d.Int16()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]DescribeTransactionsResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]DescribeTransactionsResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeTransactionsResponseTopicData{})
 			a[i].decode(d, version)

@@ -65,7 +65,7 @@ func (m *DescribeUserScramCredentialsRequest) decode(d *wire.Decoder, version in
 	if n := d.NullableArrayLen(2, true, true); n < 0 {
 		m.Users = nil
 	} else {
-		a := make([]DescribeUserScramCredentialsRequestUserName, 0, d.Cap(n, 40))
+		a := make([]DescribeUserScramCredentialsRequestUserName, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeUserScramCredentialsRequestUserName{})
 			a[i].decode(d, version)
@@ -171,7 +171,7 @@ func (m *DescribeUserScramCredentialsResponse) decode(d *wire.Decoder, version i
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult, 0, d.Cap(n, 88))
+		a := make([]DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult{})
 			a[i].decode(d, version)
@@ -218,7 +218,7 @@ func (m *DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult)
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]DescribeUserScramCredentialsResponseCredentialInfo, 0, d.Cap(n, 40))
+		a := make([]DescribeUserScramCredentialsResponseCredentialInfo, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, DescribeUserScramCredentialsResponseCredentialInfo{})
 			a[i].decode(d, version)

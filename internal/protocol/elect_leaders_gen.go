@@ -83,7 +83,7 @@ func (m *ElectLeadersRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, flex); n < 0 {
 		m.TopicPartitions = nil
 	} else {
-		a := make([]ElectLeadersRequestTopicPartitions, 0, d.Cap(n, 64))
+		a := make([]ElectLeadersRequestTopicPartitions, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ElectLeadersRequestTopicPartitions{})
 			a[i].decode(d, version)
@@ -218,7 +218,7 @@ func (m *ElectLeadersResponse) decode(d *wire.Decoder, version int16) {
 		m.ErrorCode = d.Int16()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ElectLeadersResponseReplicaElectionResult, 0, d.Cap(n, 64))
+		a := make([]ElectLeadersResponseReplicaElectionResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ElectLeadersResponseReplicaElectionResult{})
 			a[i].decode(d, version)
@@ -264,7 +264,7 @@ func (m *ElectLeadersResponseReplicaElectionResult) decode(d *wire.Decoder, vers
 	flex := version == 2
 	m.Topic = d.String(flex)
 	if n := d.ArrayLen(8, flex); n > 0 {
-		a := make([]ElectLeadersResponsePartitionResult, 0, d.Cap(n, 56))
+		a := make([]ElectLeadersResponsePartitionResult, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ElectLeadersResponsePartitionResult{})
 			a[i].decode(d, version)

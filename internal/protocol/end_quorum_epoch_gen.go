@@ -77,7 +77,7 @@ func (m *EndQuorumEpochRequest) decode(d *wire.Decoder, version int16) {
 	flex := version == 1
 	m.ClusterId = d.NullableString(true, flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]EndQuorumEpochRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]EndQuorumEpochRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, EndQuorumEpochRequestTopicData{})
 			a[i].decode(d, version)
@@ -86,7 +86,7 @@ func (m *EndQuorumEpochRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version == 1 {
 		if n := d.ArrayLen(5, true); n > 0 {
-			a := make([]EndQuorumEpochRequestLeaderEndpoint, 0, d.Cap(n, 64))
+			a := make([]EndQuorumEpochRequestLeaderEndpoint, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, EndQuorumEpochRequestLeaderEndpoint{})
 				a[i].decode(d, version)
@@ -133,7 +133,7 @@ func (m *EndQuorumEpochRequestTopicData) decode(d *wire.Decoder, version int16) 
 	flex := version == 1
 	m.TopicName = d.String(flex)
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]EndQuorumEpochRequestPartitionData, 0, d.Cap(n, 96))
+		a := make([]EndQuorumEpochRequestPartitionData, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, EndQuorumEpochRequestPartitionData{})
 			a[i].decode(d, version)
@@ -202,7 +202,7 @@ func (m *EndQuorumEpochRequestPartitionData) decode(d *wire.Decoder, version int
 	}
 	if version == 1 {
 		if n := d.ArrayLen(21, true); n > 0 {
-			a := make([]EndQuorumEpochRequestReplicaInfo, 0, d.Cap(n, 48))
+			a := make([]EndQuorumEpochRequestReplicaInfo, 0, d.Cap(n, 20))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, EndQuorumEpochRequestReplicaInfo{})
 				a[i].decode(d, version)
@@ -356,7 +356,7 @@ func (m *EndQuorumEpochResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 1
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]EndQuorumEpochResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]EndQuorumEpochResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, EndQuorumEpochResponseTopicData{})
 			a[i].decode(d, version)
@@ -369,7 +369,7 @@ func (m *EndQuorumEpochResponse) decode(d *wire.Decoder, version int16) {
 			case -1:
 			case 0:
 				if n := d.ArrayLen(8, true); n > 0 {
-					a := make([]EndQuorumEpochResponseNodeEndpoint, 0, d.Cap(n, 56))
+					a := make([]EndQuorumEpochResponseNodeEndpoint, 0, d.Cap(n, 32))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, EndQuorumEpochResponseNodeEndpoint{})
 						a[i].decode(d, version)
@@ -417,7 +417,7 @@ func (m *EndQuorumEpochResponseTopicData) decode(d *wire.Decoder, version int16)
 	flex := version == 1
 	m.TopicName = d.String(flex)
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]EndQuorumEpochResponsePartitionData, 0, d.Cap(n, 56))
+		a := make([]EndQuorumEpochResponsePartitionData, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, EndQuorumEpochResponsePartitionData{})
 			a[i].decode(d, version)

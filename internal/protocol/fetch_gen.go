@@ -144,7 +144,7 @@ func (m *FetchRequest) decode(d *wire.Decoder, version int16) {
 		m.SessionEpoch = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]FetchRequestFetchTopic, 0, d.Cap(n, 80))
+		a := make([]FetchRequestFetchTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchRequestFetchTopic{})
 			a[i].decode(d, version)
@@ -153,7 +153,7 @@ func (m *FetchRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 7 {
 		if n := d.ArrayLen(3, flex); n > 0 {
-			a := make([]FetchRequestForgottenTopic, 0, d.Cap(n, 80))
+			a := make([]FetchRequestForgottenTopic, 0, d.Cap(n, 56))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, FetchRequestForgottenTopic{})
 				a[i].decode(d, version)
@@ -264,7 +264,7 @@ func (m *FetchRequestFetchTopic) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(16, flex); n > 0 {
-		a := make([]FetchRequestFetchPartition, 0, d.Cap(n, 96))
+		a := make([]FetchRequestFetchPartition, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchRequestFetchPartition{})
 			a[i].decode(d, version)
@@ -472,9 +472,10 @@ func (m *FetchResponse) Encode(b []byte, version int16) ([]byte, error) {
 
 // EncodeSplit appends the message to b without those records that stay elsewhere, in a file for example, and
 // returns the places where they belong. external is asked once for each records field, in the order of
-// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded.
-func (m *FetchResponse) EncodeSplit(b []byte, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
-	e := wire.NewSplitEncoder(b, external)
+// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded. The places are
+// appended to splits, which may be nil.
+func (m *FetchResponse) EncodeSplit(b []byte, splits []wire.Split, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
+	e := wire.NewSplitEncoder(b, splits, external)
 	if version < 4 || version > 18 {
 		e.BadVersion()
 	} else {
@@ -543,7 +544,7 @@ func (m *FetchResponse) decode(d *wire.Decoder, version int16) {
 		m.SessionId = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]FetchResponseFetchableTopicResponse, 0, d.Cap(n, 80))
+		a := make([]FetchResponseFetchableTopicResponse, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchResponseFetchableTopicResponse{})
 			a[i].decode(d, version)
@@ -557,7 +558,7 @@ func (m *FetchResponse) decode(d *wire.Decoder, version int16) {
 			case 0:
 				if version >= 16 {
 					if n := d.ArrayLen(11, true); n > 0 {
-						a := make([]FetchResponseNodeEndpoint, 0, d.Cap(n, 72))
+						a := make([]FetchResponseNodeEndpoint, 0, d.Cap(n, 40))
 						for i := 0; i < n && !d.Failed(); i++ {
 							a = append(a, FetchResponseNodeEndpoint{})
 							a[i].decode(d, version)
@@ -619,7 +620,7 @@ func (m *FetchResponseFetchableTopicResponse) decode(d *wire.Decoder, version in
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(30, flex); n > 0 {
-		a := make([]FetchResponsePartitionData, 0, d.Cap(n, 240))
+		a := make([]FetchResponsePartitionData, 0, d.Cap(n, 128))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchResponsePartitionData{})
 			a[i].decode(d, version)
@@ -738,7 +739,7 @@ func (m *FetchResponsePartitionData) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(16, true, flex); n < 0 {
 		m.AbortedTransactions = nil
 	} else {
-		a := make([]FetchResponseAbortedTransaction, 0, d.Cap(n, 40))
+		a := make([]FetchResponseAbortedTransaction, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchResponseAbortedTransaction{})
 			a[i].decode(d, version)

@@ -78,7 +78,7 @@ func (m *FetchSnapshotRequest) decode(d *wire.Decoder, version int16) {
 	m.ReplicaId = d.Int32()
 	m.MaxBytes = d.Int32()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]FetchSnapshotRequestTopicSnapshot, 0, d.Cap(n, 64))
+		a := make([]FetchSnapshotRequestTopicSnapshot, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchSnapshotRequestTopicSnapshot{})
 			a[i].decode(d, version)
@@ -126,7 +126,7 @@ func (m *FetchSnapshotRequestTopicSnapshot) decode(d *wire.Decoder, version int1
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(30, true); n > 0 {
-		a := make([]FetchSnapshotRequestPartitionSnapshot, 0, d.Cap(n, 104))
+		a := make([]FetchSnapshotRequestPartitionSnapshot, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchSnapshotRequestPartitionSnapshot{})
 			a[i].decode(d, version)
@@ -261,9 +261,10 @@ func (m *FetchSnapshotResponse) Encode(b []byte, version int16) ([]byte, error) 
 
 // EncodeSplit appends the message to b without those records that stay elsewhere, in a file for example, and
 // returns the places where they belong. external is asked once for each records field, in the order of
-// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded.
-func (m *FetchSnapshotResponse) EncodeSplit(b []byte, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
-	e := wire.NewSplitEncoder(b, external)
+// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded. The places are
+// appended to splits, which may be nil.
+func (m *FetchSnapshotResponse) EncodeSplit(b []byte, splits []wire.Split, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
+	e := wire.NewSplitEncoder(b, splits, external)
 	if version < 0 || version > 1 {
 		e.BadVersion()
 	} else {
@@ -314,7 +315,7 @@ func (m *FetchSnapshotResponse) decode(d *wire.Decoder, version int16) {
 	m.ThrottleTimeMs = d.Int32()
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]FetchSnapshotResponseTopicSnapshot, 0, d.Cap(n, 64))
+		a := make([]FetchSnapshotResponseTopicSnapshot, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchSnapshotResponseTopicSnapshot{})
 			a[i].decode(d, version)
@@ -327,7 +328,7 @@ func (m *FetchSnapshotResponse) decode(d *wire.Decoder, version int16) {
 		case 0:
 			if version == 1 {
 				if n := d.ArrayLen(8, true); n > 0 {
-					a := make([]FetchSnapshotResponseNodeEndpoint, 0, d.Cap(n, 56))
+					a := make([]FetchSnapshotResponseNodeEndpoint, 0, d.Cap(n, 32))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, FetchSnapshotResponseNodeEndpoint{})
 						a[i].decode(d, version)
@@ -373,7 +374,7 @@ func (m *FetchSnapshotResponseTopicSnapshot) decode(d *wire.Decoder, version int
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(37, true); n > 0 {
-		a := make([]FetchSnapshotResponsePartitionSnapshot, 0, d.Cap(n, 160))
+		a := make([]FetchSnapshotResponsePartitionSnapshot, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, FetchSnapshotResponsePartitionSnapshot{})
 			a[i].decode(d, version)

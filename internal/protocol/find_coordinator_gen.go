@@ -236,7 +236,7 @@ func (m *FindCoordinatorResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 4 {
 		if n := d.ArrayLen(14, true); n > 0 {
-			a := make([]FindCoordinatorResponseCoordinator, 0, d.Cap(n, 96))
+			a := make([]FindCoordinatorResponseCoordinator, 0, d.Cap(n, 56))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, FindCoordinatorResponseCoordinator{})
 				a[i].decode(d, version)

@@ -436,7 +436,7 @@ func (m *GroupMetadataValue) decode(d *wire.Decoder, version int16) {
 		m.CurrentStateTimestamp = d.Int64()
 	}
 	if n := d.ArrayLen(15, flex); n > 0 {
-		a := make([]GroupMetadataValueMemberMetadata, 0, d.Cap(n, 152))
+		a := make([]GroupMetadataValueMemberMetadata, 0, d.Cap(n, 136))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, GroupMetadataValueMemberMetadata{})
 			a[i].decode(d, version)
@@ -3960,7 +3960,7 @@ func (m *StreamsGroupTopologyValueSubtopology) decode(d *wire.Decoder, version i
 		m.SourceTopicRegex = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupTopologyValueTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupTopologyValueTopicInfo, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupTopologyValueTopicInfo{})
 			a[i].decode(d, version)
@@ -3975,7 +3975,7 @@ func (m *StreamsGroupTopologyValueSubtopology) decode(d *wire.Decoder, version i
 		m.RepartitionSinkTopics = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupTopologyValueTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupTopologyValueTopicInfo, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupTopologyValueTopicInfo{})
 			a[i].decode(d, version)

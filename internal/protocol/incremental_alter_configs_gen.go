@@ -68,7 +68,7 @@ func (m *IncrementalAlterConfigsRequest) decode(d *wire.Decoder, version int16) 
 	m.SetDefaults()
 	flex := version == 1
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]IncrementalAlterConfigsRequestAlterConfigsResource, 0, d.Cap(n, 72))
+		a := make([]IncrementalAlterConfigsRequestAlterConfigsResource, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, IncrementalAlterConfigsRequestAlterConfigsResource{})
 			a[i].decode(d, version)
@@ -118,7 +118,7 @@ func (m *IncrementalAlterConfigsRequestAlterConfigsResource) decode(d *wire.Deco
 	m.ResourceType = d.Int8()
 	m.ResourceName = d.String(flex)
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]IncrementalAlterConfigsRequestAlterableConfig, 0, d.Cap(n, 64))
+		a := make([]IncrementalAlterConfigsRequestAlterableConfig, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, IncrementalAlterConfigsRequestAlterableConfig{})
 			a[i].decode(d, version)
@@ -236,7 +236,7 @@ func (m *IncrementalAlterConfigsResponse) decode(d *wire.Decoder, version int16)
 	flex := version == 1
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]IncrementalAlterConfigsResponseAlterConfigsResourceResponse, 0, d.Cap(n, 72))
+		a := make([]IncrementalAlterConfigsResponseAlterConfigsResourceResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, IncrementalAlterConfigsResponseAlterConfigsResourceResponse{})
 			a[i].decode(d, version)

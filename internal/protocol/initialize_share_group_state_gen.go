@@ -66,7 +66,7 @@ func (m *InitializeShareGroupStateRequest) decode(d *wire.Decoder, version int16
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]InitializeShareGroupStateRequestInitializeStateData, 0, d.Cap(n, 64))
+		a := make([]InitializeShareGroupStateRequestInitializeStateData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, InitializeShareGroupStateRequestInitializeStateData{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *InitializeShareGroupStateRequestInitializeStateData) decode(d *wire.Dec
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(17, true); n > 0 {
-		a := make([]InitializeShareGroupStateRequestPartitionData, 0, d.Cap(n, 48))
+		a := make([]InitializeShareGroupStateRequestPartitionData, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, InitializeShareGroupStateRequestPartitionData{})
 			a[i].decode(d, version)
@@ -205,7 +205,7 @@ func (m *InitializeShareGroupStateResponse) encode(e *wire.Encoder, version int1
 func (m *InitializeShareGroupStateResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]InitializeShareGroupStateResponseInitializeStateResult, 0, d.Cap(n, 64))
+		a := make([]InitializeShareGroupStateResponseInitializeStateResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, InitializeShareGroupStateResponseInitializeStateResult{})
 			a[i].decode(d, version)
@@ -245,7 +245,7 @@ func (m *InitializeShareGroupStateResponseInitializeStateResult) decode(d *wire.
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]InitializeShareGroupStateResponsePartitionResult, 0, d.Cap(n, 56))
+		a := make([]InitializeShareGroupStateResponsePartitionResult, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, InitializeShareGroupStateResponsePartitionResult{})
 			a[i].decode(d, version)

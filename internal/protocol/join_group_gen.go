@@ -101,7 +101,7 @@ func (m *JoinGroupRequest) decode(d *wire.Decoder, version int16) {
 	}
 	m.ProtocolType = d.String(flex)
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]JoinGroupRequestProtocol, 0, d.Cap(n, 64))
+		a := make([]JoinGroupRequestProtocol, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, JoinGroupRequestProtocol{})
 			a[i].decode(d, version)
@@ -257,7 +257,7 @@ func (m *JoinGroupResponse) decode(d *wire.Decoder, version int16) {
 	}
 	m.MemberId = d.String(flex)
 	if n := d.ArrayLen(4, flex); n > 0 {
-		a := make([]JoinGroupResponseMember, 0, d.Cap(n, 80))
+		a := make([]JoinGroupResponseMember, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, JoinGroupResponseMember{})
 			a[i].decode(d, version)

@@ -87,7 +87,7 @@ func (m *LeaveGroupRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 3 {
 		if n := d.ArrayLen(3, flex); n > 0 {
-			a := make([]LeaveGroupRequestMemberIdentity, 0, d.Cap(n, 72))
+			a := make([]LeaveGroupRequestMemberIdentity, 0, d.Cap(n, 32))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, LeaveGroupRequestMemberIdentity{})
 				a[i].decode(d, version)
@@ -223,7 +223,7 @@ func (m *LeaveGroupResponse) decode(d *wire.Decoder, version int16) {
 	m.ErrorCode = d.Int16()
 	if version >= 3 {
 		if n := d.ArrayLen(5, flex); n > 0 {
-			a := make([]LeaveGroupResponseMemberResponse, 0, d.Cap(n, 64))
+			a := make([]LeaveGroupResponseMemberResponse, 0, d.Cap(n, 32))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, LeaveGroupResponseMemberResponse{})
 				a[i].decode(d, version)

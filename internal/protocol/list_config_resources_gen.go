@@ -144,7 +144,7 @@ func (m *ListConfigResourcesResponse) decode(d *wire.Decoder, version int16) {
 	m.ThrottleTimeMs = d.Int32()
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(2, true); n > 0 {
-		a := make([]ListConfigResourcesResponseConfigResource, 0, d.Cap(n, 48))
+		a := make([]ListConfigResourcesResponseConfigResource, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListConfigResourcesResponseConfigResource{})
 			a[i].decode(d, version)

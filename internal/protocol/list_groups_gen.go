@@ -176,7 +176,7 @@ func (m *ListGroupsResponse) decode(d *wire.Decoder, version int16) {
 	}
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ListGroupsResponseListedGroup, 0, d.Cap(n, 88))
+		a := make([]ListGroupsResponseListedGroup, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListGroupsResponseListedGroup{})
 			a[i].decode(d, version)

@@ -84,7 +84,7 @@ func (m *ListOffsetsRequest) decode(d *wire.Decoder, version int16) {
 		m.IsolationLevel = d.Int8()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ListOffsetsRequestListOffsetsTopic, 0, d.Cap(n, 64))
+		a := make([]ListOffsetsRequestListOffsetsTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListOffsetsRequestListOffsetsTopic{})
 			a[i].decode(d, version)
@@ -133,7 +133,7 @@ func (m *ListOffsetsRequestListOffsetsTopic) decode(d *wire.Decoder, version int
 	flex := version >= 6
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(12, flex); n > 0 {
-		a := make([]ListOffsetsRequestListOffsetsPartition, 0, d.Cap(n, 48))
+		a := make([]ListOffsetsRequestListOffsetsPartition, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListOffsetsRequestListOffsetsPartition{})
 			a[i].decode(d, version)
@@ -258,7 +258,7 @@ func (m *ListOffsetsResponse) decode(d *wire.Decoder, version int16) {
 		m.ThrottleTimeMs = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ListOffsetsResponseListOffsetsTopicResponse, 0, d.Cap(n, 64))
+		a := make([]ListOffsetsResponseListOffsetsTopicResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListOffsetsResponseListOffsetsTopicResponse{})
 			a[i].decode(d, version)
@@ -304,7 +304,7 @@ func (m *ListOffsetsResponseListOffsetsTopicResponse) decode(d *wire.Decoder, ve
 	flex := version >= 6
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(22, flex); n > 0 {
-		a := make([]ListOffsetsResponseListOffsetsPartitionResponse, 0, d.Cap(n, 64))
+		a := make([]ListOffsetsResponseListOffsetsPartitionResponse, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListOffsetsResponseListOffsetsPartitionResponse{})
 			a[i].decode(d, version)

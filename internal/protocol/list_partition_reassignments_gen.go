@@ -68,7 +68,7 @@ func (m *ListPartitionReassignmentsRequest) decode(d *wire.Decoder, version int1
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.Topics = nil
 	} else {
-		a := make([]ListPartitionReassignmentsRequestListPartitionReassignmentsTopics, 0, d.Cap(n, 64))
+		a := make([]ListPartitionReassignmentsRequestListPartitionReassignmentsTopics, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListPartitionReassignmentsRequestListPartitionReassignmentsTopics{})
 			a[i].decode(d, version)
@@ -186,7 +186,7 @@ func (m *ListPartitionReassignmentsResponse) decode(d *wire.Decoder, version int
 	m.ErrorCode = d.Int16()
 	m.ErrorMessage = d.NullableString(true, true)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]ListPartitionReassignmentsResponseOngoingTopicReassignment, 0, d.Cap(n, 64))
+		a := make([]ListPartitionReassignmentsResponseOngoingTopicReassignment, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListPartitionReassignmentsResponseOngoingTopicReassignment{})
 			a[i].decode(d, version)
@@ -226,7 +226,7 @@ func (m *ListPartitionReassignmentsResponseOngoingTopicReassignment) decode(d *w
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]ListPartitionReassignmentsResponseOngoingPartitionReassignment, 0, d.Cap(n, 104))
+		a := make([]ListPartitionReassignmentsResponseOngoingPartitionReassignment, 0, d.Cap(n, 80))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListPartitionReassignmentsResponseOngoingPartitionReassignment{})
 			a[i].decode(d, version)

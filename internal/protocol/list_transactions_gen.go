@@ -183,7 +183,7 @@ func (m *ListTransactionsResponse) decode(d *wire.Decoder, version int16) {
 		m.UnknownStateFilters = a
 	}
 	if n := d.ArrayLen(11, true); n > 0 {
-		a := make([]ListTransactionsResponseTransactionState, 0, d.Cap(n, 64))
+		a := make([]ListTransactionsResponseTransactionState, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ListTransactionsResponseTransactionState{})
 			a[i].decode(d, version)

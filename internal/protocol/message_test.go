@@ -98,7 +98,7 @@ func TestEncodeSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 		inFile := map[int]string{0: "short", 1: long, 3: "", 4: "end"}
-		b, splits, err := m.EncodeSplit([]byte("size"), v, func(i int) int {
+		b, splits, err := m.EncodeSplit([]byte("size"), nil, v, func(i int) int {
 			if s, ok := inFile[i]; ok {
 				return len(s)
 			}

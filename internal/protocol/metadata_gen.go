@@ -96,7 +96,7 @@ func (m *MetadataRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(2, version >= 1, flex); n < 0 {
 		m.Topics = nil
 	} else {
-		a := make([]MetadataRequestTopic, 0, d.Cap(n, 56))
+		a := make([]MetadataRequestTopic, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, MetadataRequestTopic{})
 			a[i].decode(d, version)
@@ -255,7 +255,7 @@ func (m *MetadataResponse) decode(d *wire.Decoder, version int16) {
 		m.ThrottleTimeMs = d.Int32()
 	}
 	if n := d.ArrayLen(10, flex); n > 0 {
-		a := make([]MetadataResponseBroker, 0, d.Cap(n, 72))
+		a := make([]MetadataResponseBroker, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, MetadataResponseBroker{})
 			a[i].decode(d, version)
@@ -269,7 +269,7 @@ func (m *MetadataResponse) decode(d *wire.Decoder, version int16) {
 		m.ControllerId = d.Int32()
 	}
 	if n := d.ArrayLen(8, flex); n > 0 {
-		a := make([]MetadataResponseTopic, 0, d.Cap(n, 104))
+		a := make([]MetadataResponseTopic, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, MetadataResponseTopic{})
 			a[i].decode(d, version)
@@ -394,7 +394,7 @@ func (m *MetadataResponseTopic) decode(d *wire.Decoder, version int16) {
 		m.IsInternal = d.Bool()
 	}
 	if n := d.ArrayLen(18, flex); n > 0 {
-		a := make([]MetadataResponsePartition, 0, d.Cap(n, 128))
+		a := make([]MetadataResponsePartition, 0, d.Cap(n, 88))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, MetadataResponsePartition{})
 			a[i].decode(d, version)

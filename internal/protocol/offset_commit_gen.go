@@ -97,7 +97,7 @@ func (m *OffsetCommitRequest) decode(d *wire.Decoder, version int16) {
 		m.RetentionTimeMs = d.Int64()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]OffsetCommitRequestTopic, 0, d.Cap(n, 80))
+		a := make([]OffsetCommitRequestTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetCommitRequestTopic{})
 			a[i].decode(d, version)
@@ -154,7 +154,7 @@ func (m *OffsetCommitRequestTopic) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]OffsetCommitRequestPartition, 0, d.Cap(n, 64))
+		a := make([]OffsetCommitRequestPartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetCommitRequestPartition{})
 			a[i].decode(d, version)
@@ -284,7 +284,7 @@ func (m *OffsetCommitResponse) decode(d *wire.Decoder, version int16) {
 		m.ThrottleTimeMs = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]OffsetCommitResponseTopic, 0, d.Cap(n, 80))
+		a := make([]OffsetCommitResponseTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetCommitResponseTopic{})
 			a[i].decode(d, version)
@@ -341,7 +341,7 @@ func (m *OffsetCommitResponseTopic) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]OffsetCommitResponsePartition, 0, d.Cap(n, 40))
+		a := make([]OffsetCommitResponsePartition, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetCommitResponsePartition{})
 			a[i].decode(d, version)

@@ -64,7 +64,7 @@ func (m *OffsetDeleteRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(false)
 	if n := d.ArrayLen(6, false); n > 0 {
-		a := make([]OffsetDeleteRequestTopic, 0, d.Cap(n, 64))
+		a := make([]OffsetDeleteRequestTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetDeleteRequestTopic{})
 			a[i].decode(d, version)
@@ -102,7 +102,7 @@ func (m *OffsetDeleteRequestTopic) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.Name = d.String(false)
 	if n := d.ArrayLen(4, false); n > 0 {
-		a := make([]OffsetDeleteRequestPartition, 0, d.Cap(n, 32))
+		a := make([]OffsetDeleteRequestPartition, 0, d.Cap(n, 4))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetDeleteRequestPartition{})
 			a[i].decode(d, version)
@@ -200,7 +200,7 @@ func (m *OffsetDeleteResponse) decode(d *wire.Decoder, version int16) {
 	m.ErrorCode = d.Int16()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(6, false); n > 0 {
-		a := make([]OffsetDeleteResponseTopic, 0, d.Cap(n, 64))
+		a := make([]OffsetDeleteResponseTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetDeleteResponseTopic{})
 			a[i].decode(d, version)
@@ -238,7 +238,7 @@ func (m *OffsetDeleteResponseTopic) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.Name = d.String(false)
 	if n := d.ArrayLen(6, false); n > 0 {
-		a := make([]OffsetDeleteResponsePartition, 0, d.Cap(n, 40))
+		a := make([]OffsetDeleteResponsePartition, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetDeleteResponsePartition{})
 			a[i].decode(d, version)

@@ -107,7 +107,7 @@ func (m *OffsetFetchRequest) decode(d *wire.Decoder, version int16) {
 		if n := d.NullableArrayLen(3, version >= 2, flex); n < 0 {
 			m.Topics = nil
 		} else {
-			a := make([]OffsetFetchRequestTopic, 0, d.Cap(n, 64))
+			a := make([]OffsetFetchRequestTopic, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, OffsetFetchRequestTopic{})
 				a[i].decode(d, version)
@@ -117,7 +117,7 @@ func (m *OffsetFetchRequest) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 8 {
 		if n := d.ArrayLen(3, true); n > 0 {
-			a := make([]OffsetFetchRequestGroup, 0, d.Cap(n, 88))
+			a := make([]OffsetFetchRequestGroup, 0, d.Cap(n, 56))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, OffsetFetchRequestGroup{})
 				a[i].decode(d, version)
@@ -226,7 +226,7 @@ func (m *OffsetFetchRequestGroup) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.Topics = nil
 	} else {
-		a := make([]OffsetFetchRequestTopics, 0, d.Cap(n, 80))
+		a := make([]OffsetFetchRequestTopics, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetFetchRequestTopics{})
 			a[i].decode(d, version)
@@ -378,7 +378,7 @@ func (m *OffsetFetchResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version <= 7 {
 		if n := d.ArrayLen(3, flex); n > 0 {
-			a := make([]OffsetFetchResponseTopic, 0, d.Cap(n, 64))
+			a := make([]OffsetFetchResponseTopic, 0, d.Cap(n, 40))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, OffsetFetchResponseTopic{})
 				a[i].decode(d, version)
@@ -391,7 +391,7 @@ func (m *OffsetFetchResponse) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 8 {
 		if n := d.ArrayLen(5, true); n > 0 {
-			a := make([]OffsetFetchResponseGroup, 0, d.Cap(n, 72))
+			a := make([]OffsetFetchResponseGroup, 0, d.Cap(n, 48))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, OffsetFetchResponseGroup{})
 				a[i].decode(d, version)
@@ -438,7 +438,7 @@ func (m *OffsetFetchResponseTopic) decode(d *wire.Decoder, version int16) {
 	flex := version >= 6
 	m.Name = d.String(flex)
 	if n := d.ArrayLen(16, flex); n > 0 {
-		a := make([]OffsetFetchResponsePartition, 0, d.Cap(n, 72))
+		a := make([]OffsetFetchResponsePartition, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetFetchResponsePartition{})
 			a[i].decode(d, version)
@@ -533,7 +533,7 @@ func (m *OffsetFetchResponseGroup) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]OffsetFetchResponseTopics, 0, d.Cap(n, 80))
+		a := make([]OffsetFetchResponseTopics, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetFetchResponseTopics{})
 			a[i].decode(d, version)
@@ -585,7 +585,7 @@ func (m *OffsetFetchResponseTopics) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]OffsetFetchResponsePartitions, 0, d.Cap(n, 72))
+		a := make([]OffsetFetchResponsePartitions, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetFetchResponsePartitions{})
 			a[i].decode(d, version)

@@ -74,7 +74,7 @@ func (m *OffsetForLeaderEpochRequest) decode(d *wire.Decoder, version int16) {
 		m.ReplicaId = d.Int32()
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]OffsetForLeaderEpochRequestOffsetForLeaderTopic, 0, d.Cap(n, 64))
+		a := make([]OffsetForLeaderEpochRequestOffsetForLeaderTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetForLeaderEpochRequestOffsetForLeaderTopic{})
 			a[i].decode(d, version)
@@ -120,7 +120,7 @@ func (m *OffsetForLeaderEpochRequestOffsetForLeaderTopic) decode(d *wire.Decoder
 	flex := version == 4
 	m.Topic = d.String(flex)
 	if n := d.ArrayLen(12, flex); n > 0 {
-		a := make([]OffsetForLeaderEpochRequestOffsetForLeaderPartition, 0, d.Cap(n, 48))
+		a := make([]OffsetForLeaderEpochRequestOffsetForLeaderPartition, 0, d.Cap(n, 12))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetForLeaderEpochRequestOffsetForLeaderPartition{})
 			a[i].decode(d, version)
@@ -236,7 +236,7 @@ func (m *OffsetForLeaderEpochResponse) decode(d *wire.Decoder, version int16) {
 	flex := version == 4
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]OffsetForLeaderEpochResponseOffsetForLeaderTopicResult, 0, d.Cap(n, 64))
+		a := make([]OffsetForLeaderEpochResponseOffsetForLeaderTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetForLeaderEpochResponseOffsetForLeaderTopicResult{})
 			a[i].decode(d, version)
@@ -282,7 +282,7 @@ func (m *OffsetForLeaderEpochResponseOffsetForLeaderTopicResult) decode(d *wire.
 	flex := version == 4
 	m.Topic = d.String(flex)
 	if n := d.ArrayLen(18, flex); n > 0 {
-		a := make([]OffsetForLeaderEpochResponseEpochEndOffset, 0, d.Cap(n, 56))
+		a := make([]OffsetForLeaderEpochResponseEpochEndOffset, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, OffsetForLeaderEpochResponseEpochEndOffset{})
 			a[i].decode(d, version)

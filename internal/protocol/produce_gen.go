@@ -77,7 +77,7 @@ func (m *ProduceRequest) decode(d *wire.Decoder, version int16) {
 	m.Acks = d.Int16()
 	m.TimeoutMs = d.Int32()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ProduceRequestTopicProduceData, 0, d.Cap(n, 80))
+		a := make([]ProduceRequestTopicProduceData, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ProduceRequestTopicProduceData{})
 			a[i].decode(d, version)
@@ -135,7 +135,7 @@ func (m *ProduceRequestTopicProduceData) decode(d *wire.Decoder, version int16) 
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]ProduceRequestPartitionProduceData, 0, d.Cap(n, 56))
+		a := make([]ProduceRequestPartitionProduceData, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ProduceRequestPartitionProduceData{})
 			a[i].decode(d, version)
@@ -263,7 +263,7 @@ func (m *ProduceResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	flex := version >= 9
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]ProduceResponseTopicProduceResponse, 0, d.Cap(n, 80))
+		a := make([]ProduceResponseTopicProduceResponse, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ProduceResponseTopicProduceResponse{})
 			a[i].decode(d, version)
@@ -278,7 +278,7 @@ func (m *ProduceResponse) decode(d *wire.Decoder, version int16) {
 			case 0:
 				if version >= 10 {
 					if n := d.ArrayLen(11, true); n > 0 {
-						a := make([]ProduceResponseNodeEndpoint, 0, d.Cap(n, 72))
+						a := make([]ProduceResponseNodeEndpoint, 0, d.Cap(n, 40))
 						for i := 0; i < n && !d.Failed(); i++ {
 							a = append(a, ProduceResponseNodeEndpoint{})
 							a[i].decode(d, version)
@@ -340,7 +340,7 @@ func (m *ProduceResponseTopicProduceResponse) decode(d *wire.Decoder, version in
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(22, flex); n > 0 {
-		a := make([]ProduceResponsePartitionProduceResponse, 0, d.Cap(n, 144))
+		a := make([]ProduceResponsePartitionProduceResponse, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ProduceResponsePartitionProduceResponse{})
 			a[i].decode(d, version)
@@ -426,7 +426,7 @@ func (m *ProduceResponsePartitionProduceResponse) decode(d *wire.Decoder, versio
 	}
 	if version >= 8 {
 		if n := d.ArrayLen(6, flex); n > 0 {
-			a := make([]ProduceResponseBatchIndexAndErrorMessage, 0, d.Cap(n, 48))
+			a := make([]ProduceResponseBatchIndexAndErrorMessage, 0, d.Cap(n, 16))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, ProduceResponseBatchIndexAndErrorMessage{})
 				a[i].decode(d, version)

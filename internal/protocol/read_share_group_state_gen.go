@@ -66,7 +66,7 @@ func (m *ReadShareGroupStateRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ReadShareGroupStateRequestReadStateData, 0, d.Cap(n, 64))
+		a := make([]ReadShareGroupStateRequestReadStateData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateRequestReadStateData{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *ReadShareGroupStateRequestReadStateData) decode(d *wire.Decoder, versio
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]ReadShareGroupStateRequestPartitionData, 0, d.Cap(n, 40))
+		a := make([]ReadShareGroupStateRequestPartitionData, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateRequestPartitionData{})
 			a[i].decode(d, version)
@@ -202,7 +202,7 @@ func (m *ReadShareGroupStateResponse) encode(e *wire.Encoder, version int16) {
 func (m *ReadShareGroupStateResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ReadShareGroupStateResponseReadStateResult, 0, d.Cap(n, 64))
+		a := make([]ReadShareGroupStateResponseReadStateResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateResponseReadStateResult{})
 			a[i].decode(d, version)
@@ -242,7 +242,7 @@ func (m *ReadShareGroupStateResponseReadStateResult) decode(d *wire.Decoder, ver
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(21, true); n > 0 {
-		a := make([]ReadShareGroupStateResponsePartitionResult, 0, d.Cap(n, 96))
+		a := make([]ReadShareGroupStateResponsePartitionResult, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateResponsePartitionResult{})
 			a[i].decode(d, version)
@@ -294,7 +294,7 @@ func (m *ReadShareGroupStateResponsePartitionResult) decode(d *wire.Decoder, ver
 	m.StateEpoch = d.Int32()
 	m.StartOffset = d.Int64()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]ReadShareGroupStateResponseStateBatch, 0, d.Cap(n, 56))
+		a := make([]ReadShareGroupStateResponseStateBatch, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateResponseStateBatch{})
 			a[i].decode(d, version)

@@ -66,7 +66,7 @@ func (m *ReadShareGroupStateSummaryRequest) decode(d *wire.Decoder, version int1
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ReadShareGroupStateSummaryRequestReadStateSummaryData, 0, d.Cap(n, 64))
+		a := make([]ReadShareGroupStateSummaryRequestReadStateSummaryData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateSummaryRequestReadStateSummaryData{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *ReadShareGroupStateSummaryRequestReadStateSummaryData) decode(d *wire.D
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]ReadShareGroupStateSummaryRequestPartitionData, 0, d.Cap(n, 40))
+		a := make([]ReadShareGroupStateSummaryRequestPartitionData, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateSummaryRequestPartitionData{})
 			a[i].decode(d, version)
@@ -202,7 +202,7 @@ func (m *ReadShareGroupStateSummaryResponse) encode(e *wire.Encoder, version int
 func (m *ReadShareGroupStateSummaryResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ReadShareGroupStateSummaryResponseReadStateSummaryResult, 0, d.Cap(n, 64))
+		a := make([]ReadShareGroupStateSummaryResponseReadStateSummaryResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateSummaryResponseReadStateSummaryResult{})
 			a[i].decode(d, version)
@@ -242,7 +242,7 @@ func (m *ReadShareGroupStateSummaryResponseReadStateSummaryResult) decode(d *wir
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(24, true); n > 0 {
-		a := make([]ReadShareGroupStateSummaryResponsePartitionResult, 0, d.Cap(n, 88))
+		a := make([]ReadShareGroupStateSummaryResponsePartitionResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ReadShareGroupStateSummaryResponsePartitionResult{})
 			a[i].decode(d, version)

@@ -84,7 +84,7 @@ func (m *ShareAcknowledgeRequest) decode(d *wire.Decoder, version int16) {
 		m.IsRenewAck = d.Bool()
 	}
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareAcknowledgeRequestAcknowledgeTopic, 0, d.Cap(n, 64))
+		a := make([]ShareAcknowledgeRequestAcknowledgeTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeRequestAcknowledgeTopic{})
 			a[i].decode(d, version)
@@ -124,7 +124,7 @@ func (m *ShareAcknowledgeRequestAcknowledgeTopic) decode(d *wire.Decoder, versio
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]ShareAcknowledgeRequestAcknowledgePartition, 0, d.Cap(n, 56))
+		a := make([]ShareAcknowledgeRequestAcknowledgePartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeRequestAcknowledgePartition{})
 			a[i].decode(d, version)
@@ -164,7 +164,7 @@ func (m *ShareAcknowledgeRequestAcknowledgePartition) decode(d *wire.Decoder, ve
 	m.SetDefaults()
 	m.PartitionIndex = d.Int32()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareAcknowledgeRequestAcknowledgementBatch, 0, d.Cap(n, 64))
+		a := make([]ShareAcknowledgeRequestAcknowledgementBatch, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeRequestAcknowledgementBatch{})
 			a[i].decode(d, version)
@@ -296,7 +296,7 @@ func (m *ShareAcknowledgeResponse) decode(d *wire.Decoder, version int16) {
 		m.AcquisitionLockTimeoutMs = d.Int32()
 	}
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareAcknowledgeResponseShareAcknowledgeTopicResponse, 0, d.Cap(n, 64))
+		a := make([]ShareAcknowledgeResponseShareAcknowledgeTopicResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeResponseShareAcknowledgeTopicResponse{})
 			a[i].decode(d, version)
@@ -304,7 +304,7 @@ func (m *ShareAcknowledgeResponse) decode(d *wire.Decoder, version int16) {
 		m.Responses = a
 	}
 	if n := d.ArrayLen(11, true); n > 0 {
-		a := make([]ShareAcknowledgeResponseNodeEndpoint, 0, d.Cap(n, 72))
+		a := make([]ShareAcknowledgeResponseNodeEndpoint, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeResponseNodeEndpoint{})
 			a[i].decode(d, version)
@@ -344,7 +344,7 @@ func (m *ShareAcknowledgeResponseShareAcknowledgeTopicResponse) decode(d *wire.D
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(17, true); n > 0 {
-		a := make([]ShareAcknowledgeResponsePartitionData, 0, d.Cap(n, 96))
+		a := make([]ShareAcknowledgeResponsePartitionData, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareAcknowledgeResponsePartitionData{})
 			a[i].decode(d, version)

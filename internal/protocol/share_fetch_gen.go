@@ -112,7 +112,7 @@ func (m *ShareFetchRequest) decode(d *wire.Decoder, version int16) {
 		m.IsRenewAck = d.Bool()
 	}
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareFetchRequestFetchTopic, 0, d.Cap(n, 64))
+		a := make([]ShareFetchRequestFetchTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchRequestFetchTopic{})
 			a[i].decode(d, version)
@@ -120,7 +120,7 @@ func (m *ShareFetchRequest) decode(d *wire.Decoder, version int16) {
 		m.Topics = a
 	}
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareFetchRequestForgottenTopic, 0, d.Cap(n, 64))
+		a := make([]ShareFetchRequestForgottenTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchRequestForgottenTopic{})
 			a[i].decode(d, version)
@@ -160,7 +160,7 @@ func (m *ShareFetchRequestFetchTopic) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(6, true); n > 0 {
-		a := make([]ShareFetchRequestFetchPartition, 0, d.Cap(n, 64))
+		a := make([]ShareFetchRequestFetchPartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchRequestFetchPartition{})
 			a[i].decode(d, version)
@@ -204,7 +204,7 @@ func (m *ShareFetchRequestFetchPartition) decode(d *wire.Decoder, version int16)
 	m.SetDefaults()
 	m.PartitionIndex = d.Int32()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareFetchRequestAcknowledgementBatch, 0, d.Cap(n, 64))
+		a := make([]ShareFetchRequestAcknowledgementBatch, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchRequestAcknowledgementBatch{})
 			a[i].decode(d, version)
@@ -338,9 +338,10 @@ func (m *ShareFetchResponse) Encode(b []byte, version int16) ([]byte, error) {
 
 // EncodeSplit appends the message to b without those records that stay elsewhere, in a file for example, and
 // returns the places where they belong. external is asked once for each records field, in the order of
-// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded.
-func (m *ShareFetchResponse) EncodeSplit(b []byte, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
-	e := wire.NewSplitEncoder(b, external)
+// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded. The places are
+// appended to splits, which may be nil.
+func (m *ShareFetchResponse) EncodeSplit(b []byte, splits []wire.Split, version int16, external func(i int) int) ([]byte, []wire.Split, error) {
+	e := wire.NewSplitEncoder(b, splits, external)
 	if version < 1 || version > 2 {
 		e.BadVersion()
 	} else {
@@ -385,7 +386,7 @@ func (m *ShareFetchResponse) decode(d *wire.Decoder, version int16) {
 	m.ErrorMessage = d.NullableString(true, true)
 	m.AcquisitionLockTimeoutMs = d.Int32()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareFetchResponseShareFetchableTopicResponse, 0, d.Cap(n, 64))
+		a := make([]ShareFetchResponseShareFetchableTopicResponse, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchResponseShareFetchableTopicResponse{})
 			a[i].decode(d, version)
@@ -393,7 +394,7 @@ func (m *ShareFetchResponse) decode(d *wire.Decoder, version int16) {
 		m.Responses = a
 	}
 	if n := d.ArrayLen(11, true); n > 0 {
-		a := make([]ShareFetchResponseNodeEndpoint, 0, d.Cap(n, 72))
+		a := make([]ShareFetchResponseNodeEndpoint, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchResponseNodeEndpoint{})
 			a[i].decode(d, version)
@@ -433,7 +434,7 @@ func (m *ShareFetchResponseShareFetchableTopicResponse) decode(d *wire.Decoder, 
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(22, true); n > 0 {
-		a := make([]ShareFetchResponsePartitionData, 0, d.Cap(n, 168))
+		a := make([]ShareFetchResponsePartitionData, 0, d.Cap(n, 88))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchResponsePartitionData{})
 			a[i].decode(d, version)
@@ -491,7 +492,7 @@ func (m *ShareFetchResponsePartitionData) decode(d *wire.Decoder, version int16)
 	m.CurrentLeader.decode(d, version)
 	m.Records = d.Bytes(true)
 	if n := d.ArrayLen(19, true); n > 0 {
-		a := make([]ShareFetchResponseAcquiredRecords, 0, d.Cap(n, 48))
+		a := make([]ShareFetchResponseAcquiredRecords, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareFetchResponseAcquiredRecords{})
 			a[i].decode(d, version)

@@ -137,7 +137,7 @@ func (m *ShareGroupDescribeResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]ShareGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 144))
+		a := make([]ShareGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareGroupDescribeResponseDescribedGroup{})
 			a[i].decode(d, version)
@@ -198,7 +198,7 @@ func (m *ShareGroupDescribeResponseDescribedGroup) decode(d *wire.Decoder, versi
 	m.AssignmentEpoch = d.Int32()
 	m.AssignorName = d.String(true)
 	if n := d.ArrayLen(12, true); n > 0 {
-		a := make([]ShareGroupDescribeResponseMember, 0, d.Cap(n, 168))
+		a := make([]ShareGroupDescribeResponseMember, 0, d.Cap(n, 112))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareGroupDescribeResponseMember{})
 			a[i].decode(d, version)
@@ -332,7 +332,7 @@ func (m *ShareGroupDescribeResponseAssignment) encode(e *wire.Encoder, version i
 func (m *ShareGroupDescribeResponseAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(19, true); n > 0 {
-		a := make([]ShareGroupDescribeResponseTopicPartitions, 0, d.Cap(n, 80))
+		a := make([]ShareGroupDescribeResponseTopicPartitions, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareGroupDescribeResponseTopicPartitions{})
 			a[i].decode(d, version)

@@ -200,7 +200,7 @@ func (m *ShareGroupHeartbeatResponseAssignment) encode(e *wire.Encoder, version 
 func (m *ShareGroupHeartbeatResponseAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]ShareGroupHeartbeatResponseTopicPartitions, 0, d.Cap(n, 64))
+		a := make([]ShareGroupHeartbeatResponseTopicPartitions, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareGroupHeartbeatResponseTopicPartitions{})
 			a[i].decode(d, version)

@@ -151,7 +151,7 @@ func (m *ShareSnapshotValue) decode(d *wire.Decoder, version int16) {
 	m.CreateTimestamp = d.Int64()
 	m.WriteTimestamp = d.Int64()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]ShareSnapshotValueStateBatch, 0, d.Cap(n, 56))
+		a := make([]ShareSnapshotValueStateBatch, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareSnapshotValueStateBatch{})
 			a[i].decode(d, version)
@@ -344,7 +344,7 @@ func (m *ShareUpdateValue) decode(d *wire.Decoder, version int16) {
 	m.LeaderEpoch = d.Int32()
 	m.StartOffset = d.Int64()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]ShareUpdateValueStateBatch, 0, d.Cap(n, 56))
+		a := make([]ShareUpdateValueStateBatch, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ShareUpdateValueStateBatch{})
 			a[i].decode(d, version)

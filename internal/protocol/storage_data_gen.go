@@ -62,7 +62,7 @@ func (m *ProducerSnapshot) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.Crc = d.Uint32()
 	if n := d.ArrayLen(46, false); n > 0 {
-		a := make([]ProducerSnapshotProducerEntry, 0, d.Cap(n, 88))
+		a := make([]ProducerSnapshotProducerEntry, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, ProducerSnapshotProducerEntry{})
 			a[i].decode(d, version)

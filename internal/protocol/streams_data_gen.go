@@ -141,7 +141,7 @@ func (m *SubscriptionInfoData) decode(d *wire.Decoder, version int16) {
 	m.ProcessId = d.UUID()
 	if version <= 6 {
 		if n := d.ArrayLen(8, false); n > 0 {
-			a := make([]SubscriptionInfoDataTaskId, 0, d.Cap(n, 40))
+			a := make([]SubscriptionInfoDataTaskId, 0, d.Cap(n, 8))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, SubscriptionInfoDataTaskId{})
 				a[i].decode(d, version)
@@ -151,7 +151,7 @@ func (m *SubscriptionInfoData) decode(d *wire.Decoder, version int16) {
 	}
 	if version <= 6 {
 		if n := d.ArrayLen(8, false); n > 0 {
-			a := make([]SubscriptionInfoDataTaskId, 0, d.Cap(n, 40))
+			a := make([]SubscriptionInfoDataTaskId, 0, d.Cap(n, 8))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, SubscriptionInfoDataTaskId{})
 				a[i].decode(d, version)
@@ -164,7 +164,7 @@ func (m *SubscriptionInfoData) decode(d *wire.Decoder, version int16) {
 	}
 	if version >= 7 {
 		if n := d.ArrayLen(8, false); n > 0 {
-			a := make([]SubscriptionInfoDataTaskOffsetSum, 0, d.Cap(n, 88))
+			a := make([]SubscriptionInfoDataTaskOffsetSum, 0, d.Cap(n, 48))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, SubscriptionInfoDataTaskOffsetSum{})
 				a[i].decode(d, version)
@@ -180,7 +180,7 @@ func (m *SubscriptionInfoData) decode(d *wire.Decoder, version int16) {
 	}
 	if version == 11 {
 		if n := d.ArrayLen(8, false); n > 0 {
-			a := make([]SubscriptionInfoDataClientTag, 0, d.Cap(n, 72))
+			a := make([]SubscriptionInfoDataClientTag, 0, d.Cap(n, 48))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, SubscriptionInfoDataClientTag{})
 				a[i].decode(d, version)
@@ -288,7 +288,7 @@ func (m *SubscriptionInfoDataTaskOffsetSum) decode(d *wire.Decoder, version int1
 	}
 	if version <= 9 {
 		if n := d.ArrayLen(12, false); n > 0 {
-			a := make([]SubscriptionInfoDataPartitionToOffsetSum, 0, d.Cap(n, 40))
+			a := make([]SubscriptionInfoDataPartitionToOffsetSum, 0, d.Cap(n, 16))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, SubscriptionInfoDataPartitionToOffsetSum{})
 				a[i].decode(d, version)

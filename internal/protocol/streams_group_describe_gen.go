@@ -147,7 +147,7 @@ func (m *StreamsGroupDescribeResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 280))
+		a := make([]StreamsGroupDescribeResponseDescribedGroup, 0, d.Cap(n, 120))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseDescribedGroup{})
 			a[i].decode(d, version)
@@ -243,7 +243,7 @@ func (m *StreamsGroupDescribeResponseDescribedGroup) decode(d *wire.Decoder, ver
 		m.Topology.decode(d, version)
 	}
 	if n := d.ArrayLen(28, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseMember, 0, d.Cap(n, 456))
+		a := make([]StreamsGroupDescribeResponseMember, 0, d.Cap(n, 328))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseMember{})
 			a[i].decode(d, version)
@@ -300,7 +300,7 @@ func (m *StreamsGroupDescribeResponseTopology) decode(d *wire.Decoder, version i
 	if n := d.NullableArrayLen(6, true, true); n < 0 {
 		m.Subtopologies = nil
 	} else {
-		a := make([]StreamsGroupDescribeResponseSubtopology, 0, d.Cap(n, 136))
+		a := make([]StreamsGroupDescribeResponseSubtopology, 0, d.Cap(n, 112))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseSubtopology{})
 			a[i].decode(d, version)
@@ -369,7 +369,7 @@ func (m *StreamsGroupDescribeResponseSubtopology) decode(d *wire.Decoder, versio
 		m.RepartitionSinkTopics = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupDescribeResponseTopicInfo, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTopicInfo{})
 			a[i].decode(d, version)
@@ -377,7 +377,7 @@ func (m *StreamsGroupDescribeResponseSubtopology) decode(d *wire.Decoder, versio
 		m.StateChangelogTopics = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupDescribeResponseTopicInfo, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTopicInfo{})
 			a[i].decode(d, version)
@@ -467,7 +467,7 @@ func (m *StreamsGroupDescribeResponseMember) decode(d *wire.Decoder, version int
 		m.UserEndpoint.decode(d, version)
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseKeyValue, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupDescribeResponseKeyValue, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseKeyValue{})
 			a[i].decode(d, version)
@@ -475,7 +475,7 @@ func (m *StreamsGroupDescribeResponseMember) decode(d *wire.Decoder, version int
 		m.ClientTags = a
 	}
 	if n := d.ArrayLen(14, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTaskOffset, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupDescribeResponseTaskOffset, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTaskOffset{})
 			a[i].decode(d, version)
@@ -483,7 +483,7 @@ func (m *StreamsGroupDescribeResponseMember) decode(d *wire.Decoder, version int
 		m.TaskOffsets = a
 	}
 	if n := d.ArrayLen(14, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTaskOffset, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupDescribeResponseTaskOffset, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTaskOffset{})
 			a[i].decode(d, version)
@@ -596,7 +596,7 @@ func (m *StreamsGroupDescribeResponseAssignment) encode(e *wire.Encoder, version
 func (m *StreamsGroupDescribeResponseAssignment) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTaskIds{})
 			a[i].decode(d, version)
@@ -604,7 +604,7 @@ func (m *StreamsGroupDescribeResponseAssignment) decode(d *wire.Decoder, version
 		m.ActiveTasks = a
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTaskIds{})
 			a[i].decode(d, version)
@@ -612,7 +612,7 @@ func (m *StreamsGroupDescribeResponseAssignment) decode(d *wire.Decoder, version
 		m.StandbyTasks = a
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupDescribeResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTaskIds{})
 			a[i].decode(d, version)
@@ -727,7 +727,7 @@ func (m *StreamsGroupDescribeResponseTopicInfo) decode(d *wire.Decoder, version 
 	m.Partitions = d.Int32()
 	m.ReplicationFactor = d.Int16()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseKeyValue, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupDescribeResponseKeyValue, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseKeyValue{})
 			a[i].decode(d, version)
@@ -769,7 +769,7 @@ func (m *StreamsGroupDescribeResponseTopologyDescription) encode(e *wire.Encoder
 func (m *StreamsGroupDescribeResponseTopologyDescription) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTopologyDescriptionSubtopology, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupDescribeResponseTopologyDescriptionSubtopology, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTopologyDescriptionSubtopology{})
 			a[i].decode(d, version)
@@ -777,7 +777,7 @@ func (m *StreamsGroupDescribeResponseTopologyDescription) decode(d *wire.Decoder
 		m.Subtopologies = a
 	}
 	if n := d.ArrayLen(15, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTopologyDescriptionGlobalStore, 0, d.Cap(n, 296))
+		a := make([]StreamsGroupDescribeResponseTopologyDescriptionGlobalStore, 0, d.Cap(n, 208))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTopologyDescriptionGlobalStore{})
 			a[i].decode(d, version)
@@ -817,7 +817,7 @@ func (m *StreamsGroupDescribeResponseTopologyDescriptionSubtopology) decode(d *w
 	m.SetDefaults()
 	m.SubtopologyId = d.String(true)
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]StreamsGroupDescribeResponseTopologyDescriptionNode, 0, d.Cap(n, 136))
+		a := make([]StreamsGroupDescribeResponseTopologyDescriptionNode, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupDescribeResponseTopologyDescriptionNode{})
 			a[i].decode(d, version)

@@ -135,7 +135,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.ActiveTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTaskIds{})
 			a[i].decode(d, version)
@@ -145,7 +145,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.StandbyTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTaskIds{})
 			a[i].decode(d, version)
@@ -155,7 +155,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.WarmupTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatRequestTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTaskIds{})
 			a[i].decode(d, version)
@@ -172,7 +172,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.ClientTags = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestKeyValue, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupHeartbeatRequestKeyValue, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestKeyValue{})
 			a[i].decode(d, version)
@@ -182,7 +182,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(14, true, true); n < 0 {
 		m.TaskOffsets = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestTaskOffset, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupHeartbeatRequestTaskOffset, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTaskOffset{})
 			a[i].decode(d, version)
@@ -192,7 +192,7 @@ func (m *StreamsGroupHeartbeatRequest) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(14, true, true); n < 0 {
 		m.TaskEndOffsets = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatRequestTaskOffset, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupHeartbeatRequestTaskOffset, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTaskOffset{})
 			a[i].decode(d, version)
@@ -233,7 +233,7 @@ func (m *StreamsGroupHeartbeatRequestTopology) decode(d *wire.Decoder, version i
 	m.SetDefaults()
 	m.Epoch = d.Int32()
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatRequestSubtopology, 0, d.Cap(n, 184))
+		a := make([]StreamsGroupHeartbeatRequestSubtopology, 0, d.Cap(n, 160))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestSubtopology{})
 			a[i].decode(d, version)
@@ -312,7 +312,7 @@ func (m *StreamsGroupHeartbeatRequestSubtopology) decode(d *wire.Decoder, versio
 		m.SourceTopicRegex = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatRequestTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupHeartbeatRequestTopicInfo, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTopicInfo{})
 			a[i].decode(d, version)
@@ -327,7 +327,7 @@ func (m *StreamsGroupHeartbeatRequestSubtopology) decode(d *wire.Decoder, versio
 		m.RepartitionSinkTopics = a
 	}
 	if n := d.ArrayLen(9, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatRequestTopicInfo, 0, d.Cap(n, 80))
+		a := make([]StreamsGroupHeartbeatRequestTopicInfo, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestTopicInfo{})
 			a[i].decode(d, version)
@@ -335,7 +335,7 @@ func (m *StreamsGroupHeartbeatRequestSubtopology) decode(d *wire.Decoder, versio
 		m.RepartitionSourceTopics = a
 	}
 	if n := d.ArrayLen(4, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatRequestCopartitionGroup, 0, d.Cap(n, 96))
+		a := make([]StreamsGroupHeartbeatRequestCopartitionGroup, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestCopartitionGroup{})
 			a[i].decode(d, version)
@@ -471,7 +471,7 @@ func (m *StreamsGroupHeartbeatRequestTopicInfo) decode(d *wire.Decoder, version 
 	m.Partitions = d.Int32()
 	m.ReplicationFactor = d.Int16()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatRequestKeyValue, 0, d.Cap(n, 56))
+		a := make([]StreamsGroupHeartbeatRequestKeyValue, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatRequestKeyValue{})
 			a[i].decode(d, version)
@@ -715,7 +715,7 @@ func (m *StreamsGroupHeartbeatResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.Status = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatResponseStatus, 0, d.Cap(n, 48))
+		a := make([]StreamsGroupHeartbeatResponseStatus, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseStatus{})
 			a[i].decode(d, version)
@@ -725,7 +725,7 @@ func (m *StreamsGroupHeartbeatResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.ActiveTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseTaskIds{})
 			a[i].decode(d, version)
@@ -735,7 +735,7 @@ func (m *StreamsGroupHeartbeatResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.StandbyTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseTaskIds{})
 			a[i].decode(d, version)
@@ -745,7 +745,7 @@ func (m *StreamsGroupHeartbeatResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(3, true, true); n < 0 {
 		m.WarmupTasks = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatResponseTaskIds, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseTaskIds{})
 			a[i].decode(d, version)
@@ -759,7 +759,7 @@ func (m *StreamsGroupHeartbeatResponse) decode(d *wire.Decoder, version int16) {
 	if n := d.NullableArrayLen(7, true, true); n < 0 {
 		m.PartitionsByUserEndpoint = nil
 	} else {
-		a := make([]StreamsGroupHeartbeatResponseEndpointToPartitions, 0, d.Cap(n, 120))
+		a := make([]StreamsGroupHeartbeatResponseEndpointToPartitions, 0, d.Cap(n, 72))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseEndpointToPartitions{})
 			a[i].decode(d, version)
@@ -804,7 +804,7 @@ func (m *StreamsGroupHeartbeatResponseEndpointToPartitions) decode(d *wire.Decod
 	m.SetDefaults()
 	m.UserEndpoint.decode(d, version)
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatResponseTopicPartition, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatResponseTopicPartition, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseTopicPartition{})
 			a[i].decode(d, version)
@@ -812,7 +812,7 @@ func (m *StreamsGroupHeartbeatResponseEndpointToPartitions) decode(d *wire.Decod
 		m.ActivePartitions = a
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupHeartbeatResponseTopicPartition, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupHeartbeatResponseTopicPartition, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupHeartbeatResponseTopicPartition{})
 			a[i].decode(d, version)

@@ -103,7 +103,7 @@ func (m *StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription) encode
 func (m *StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology, 0, d.Cap(n, 64))
+		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopology{})
 			a[i].decode(d, version)
@@ -111,7 +111,7 @@ func (m *StreamsGroupTopologyDescriptionUpdateRequestTopologyDescription) decode
 		m.Subtopologies = a
 	}
 	if n := d.ArrayLen(15, true); n > 0 {
-		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore, 0, d.Cap(n, 296))
+		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore, 0, d.Cap(n, 208))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionGlobalStore{})
 			a[i].decode(d, version)
@@ -151,7 +151,7 @@ func (m *StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionSubtopol
 	m.SetDefaults()
 	m.SubtopologyId = d.String(true)
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode, 0, d.Cap(n, 136))
+		a := make([]StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode, 0, d.Cap(n, 104))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode{})
 			a[i].decode(d, version)

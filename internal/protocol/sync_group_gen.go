@@ -100,7 +100,7 @@ func (m *SyncGroupRequest) decode(d *wire.Decoder, version int16) {
 		m.ProtocolName = d.NullableString(true, true)
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]SyncGroupRequestAssignment, 0, d.Cap(n, 64))
+		a := make([]SyncGroupRequestAssignment, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, SyncGroupRequestAssignment{})
 			a[i].decode(d, version)

@@ -113,7 +113,7 @@ func (m *TxnOffsetCommitRequest) decode(d *wire.Decoder, version int16) {
 		m.GroupInstanceId = d.NullableString(true, true)
 	}
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]TxnOffsetCommitRequestTopic, 0, d.Cap(n, 80))
+		a := make([]TxnOffsetCommitRequestTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, TxnOffsetCommitRequestTopic{})
 			a[i].decode(d, version)
@@ -170,7 +170,7 @@ func (m *TxnOffsetCommitRequestTopic) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(14, flex); n > 0 {
-		a := make([]TxnOffsetCommitRequestPartition, 0, d.Cap(n, 64))
+		a := make([]TxnOffsetCommitRequestPartition, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, TxnOffsetCommitRequestPartition{})
 			a[i].decode(d, version)
@@ -296,7 +296,7 @@ func (m *TxnOffsetCommitResponse) decode(d *wire.Decoder, version int16) {
 	flex := version >= 3
 	m.ThrottleTimeMs = d.Int32()
 	if n := d.ArrayLen(3, flex); n > 0 {
-		a := make([]TxnOffsetCommitResponseTopic, 0, d.Cap(n, 80))
+		a := make([]TxnOffsetCommitResponseTopic, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, TxnOffsetCommitResponseTopic{})
 			a[i].decode(d, version)
@@ -353,7 +353,7 @@ func (m *TxnOffsetCommitResponseTopic) decode(d *wire.Decoder, version int16) {
 		m.TopicId = d.UUID()
 	}
 	if n := d.ArrayLen(6, flex); n > 0 {
-		a := make([]TxnOffsetCommitResponsePartition, 0, d.Cap(n, 40))
+		a := make([]TxnOffsetCommitResponsePartition, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, TxnOffsetCommitResponsePartition{})
 			a[i].decode(d, version)

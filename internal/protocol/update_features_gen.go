@@ -74,7 +74,7 @@ func (m *UpdateFeaturesRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.TimeoutMs = d.Int32()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]UpdateFeaturesRequestFeatureUpdateKey, 0, d.Cap(n, 64))
+		a := make([]UpdateFeaturesRequestFeatureUpdateKey, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, UpdateFeaturesRequestFeatureUpdateKey{})
 			a[i].decode(d, version)
@@ -212,7 +212,7 @@ func (m *UpdateFeaturesResponse) decode(d *wire.Decoder, version int16) {
 	m.ErrorMessage = d.NullableString(true, true)
 	if version <= 1 {
 		if n := d.ArrayLen(5, true); n > 0 {
-			a := make([]UpdateFeaturesResponseUpdatableFeatureResult, 0, d.Cap(n, 64))
+			a := make([]UpdateFeaturesResponseUpdatableFeatureResult, 0, d.Cap(n, 32))
 			for i := 0; i < n && !d.Failed(); i++ {
 				a = append(a, UpdateFeaturesResponseUpdatableFeatureResult{})
 				a[i].decode(d, version)

@@ -78,7 +78,7 @@ func (m *UpdateRaftVoterRequest) decode(d *wire.Decoder, version int16) {
 	m.VoterId = d.Int32()
 	m.VoterDirectoryId = d.UUID()
 	if n := d.ArrayLen(5, true); n > 0 {
-		a := make([]UpdateRaftVoterRequestListener, 0, d.Cap(n, 64))
+		a := make([]UpdateRaftVoterRequestListener, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, UpdateRaftVoterRequestListener{})
 			a[i].decode(d, version)

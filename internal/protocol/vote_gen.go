@@ -74,7 +74,7 @@ func (m *VoteRequest) decode(d *wire.Decoder, version int16) {
 		m.VoterId = d.Int32()
 	}
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]VoteRequestTopicData, 0, d.Cap(n, 64))
+		a := make([]VoteRequestTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, VoteRequestTopicData{})
 			a[i].decode(d, version)
@@ -114,7 +114,7 @@ func (m *VoteRequestTopicData) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.TopicName = d.String(true)
 	if n := d.ArrayLen(25, true); n > 0 {
-		a := make([]VoteRequestPartitionData, 0, d.Cap(n, 104))
+		a := make([]VoteRequestPartitionData, 0, d.Cap(n, 64))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, VoteRequestPartitionData{})
 			a[i].decode(d, version)
@@ -263,7 +263,7 @@ func (m *VoteResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.ErrorCode = d.Int16()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]VoteResponseTopicData, 0, d.Cap(n, 64))
+		a := make([]VoteResponseTopicData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, VoteResponseTopicData{})
 			a[i].decode(d, version)
@@ -276,7 +276,7 @@ func (m *VoteResponse) decode(d *wire.Decoder, version int16) {
 		case 0:
 			if version >= 1 {
 				if n := d.ArrayLen(8, true); n > 0 {
-					a := make([]VoteResponseNodeEndpoint, 0, d.Cap(n, 56))
+					a := make([]VoteResponseNodeEndpoint, 0, d.Cap(n, 32))
 					for i := 0; i < n && !d.Failed(); i++ {
 						a = append(a, VoteResponseNodeEndpoint{})
 						a[i].decode(d, version)
@@ -322,7 +322,7 @@ func (m *VoteResponseTopicData) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.TopicName = d.String(true)
 	if n := d.ArrayLen(16, true); n > 0 {
-		a := make([]VoteResponsePartitionData, 0, d.Cap(n, 64))
+		a := make([]VoteResponsePartitionData, 0, d.Cap(n, 20))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, VoteResponsePartitionData{})
 			a[i].decode(d, version)

@@ -66,7 +66,7 @@ func (m *WriteShareGroupStateRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	m.GroupId = d.String(true)
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]WriteShareGroupStateRequestWriteStateData, 0, d.Cap(n, 64))
+		a := make([]WriteShareGroupStateRequestWriteStateData, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteShareGroupStateRequestWriteStateData{})
 			a[i].decode(d, version)
@@ -106,7 +106,7 @@ func (m *WriteShareGroupStateRequestWriteStateData) decode(d *wire.Decoder, vers
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(22, true); n > 0 {
-		a := make([]WriteShareGroupStateRequestPartitionData, 0, d.Cap(n, 88))
+		a := make([]WriteShareGroupStateRequestPartitionData, 0, d.Cap(n, 56))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteShareGroupStateRequestPartitionData{})
 			a[i].decode(d, version)
@@ -163,7 +163,7 @@ func (m *WriteShareGroupStateRequestPartitionData) decode(d *wire.Decoder, versi
 		m.DeliveryCompleteCount = d.Int32()
 	}
 	if n := d.ArrayLen(20, true); n > 0 {
-		a := make([]WriteShareGroupStateRequestStateBatch, 0, d.Cap(n, 56))
+		a := make([]WriteShareGroupStateRequestStateBatch, 0, d.Cap(n, 24))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteShareGroupStateRequestStateBatch{})
 			a[i].decode(d, version)
@@ -265,7 +265,7 @@ func (m *WriteShareGroupStateResponse) encode(e *wire.Encoder, version int16) {
 func (m *WriteShareGroupStateResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(18, true); n > 0 {
-		a := make([]WriteShareGroupStateResponseWriteStateResult, 0, d.Cap(n, 64))
+		a := make([]WriteShareGroupStateResponseWriteStateResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteShareGroupStateResponseWriteStateResult{})
 			a[i].decode(d, version)
@@ -305,7 +305,7 @@ func (m *WriteShareGroupStateResponseWriteStateResult) decode(d *wire.Decoder, v
 	m.SetDefaults()
 	m.TopicId = d.UUID()
 	if n := d.ArrayLen(8, true); n > 0 {
-		a := make([]WriteShareGroupStateResponsePartitionResult, 0, d.Cap(n, 56))
+		a := make([]WriteShareGroupStateResponsePartitionResult, 0, d.Cap(n, 16))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteShareGroupStateResponsePartitionResult{})
 			a[i].decode(d, version)

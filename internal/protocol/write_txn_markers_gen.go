@@ -62,7 +62,7 @@ func (m *WriteTxnMarkersRequest) encode(e *wire.Encoder, version int16) {
 func (m *WriteTxnMarkersRequest) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(17, true); n > 0 {
-		a := make([]WriteTxnMarkersRequestWritableTxnMarker, 0, d.Cap(n, 88))
+		a := make([]WriteTxnMarkersRequestWritableTxnMarker, 0, d.Cap(n, 48))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteTxnMarkersRequestWritableTxnMarker{})
 			a[i].decode(d, version)
@@ -114,7 +114,7 @@ func (m *WriteTxnMarkersRequestWritableTxnMarker) decode(d *wire.Decoder, versio
 	m.ProducerEpoch = d.Int16()
 	m.TransactionResult = d.Bool()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]WriteTxnMarkersRequestWritableTxnMarkerTopic, 0, d.Cap(n, 64))
+		a := make([]WriteTxnMarkersRequestWritableTxnMarkerTopic, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteTxnMarkersRequestWritableTxnMarkerTopic{})
 			a[i].decode(d, version)
@@ -223,7 +223,7 @@ func (m *WriteTxnMarkersResponse) encode(e *wire.Encoder, version int16) {
 func (m *WriteTxnMarkersResponse) decode(d *wire.Decoder, version int16) {
 	m.SetDefaults()
 	if n := d.ArrayLen(10, true); n > 0 {
-		a := make([]WriteTxnMarkersResponseWritableTxnMarkerResult, 0, d.Cap(n, 56))
+		a := make([]WriteTxnMarkersResponseWritableTxnMarkerResult, 0, d.Cap(n, 32))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteTxnMarkersResponseWritableTxnMarkerResult{})
 			a[i].decode(d, version)
@@ -263,7 +263,7 @@ func (m *WriteTxnMarkersResponseWritableTxnMarkerResult) decode(d *wire.Decoder,
 	m.SetDefaults()
 	m.ProducerId = d.Int64()
 	if n := d.ArrayLen(3, true); n > 0 {
-		a := make([]WriteTxnMarkersResponseWritableTxnMarkerTopicResult, 0, d.Cap(n, 64))
+		a := make([]WriteTxnMarkersResponseWritableTxnMarkerTopicResult, 0, d.Cap(n, 40))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteTxnMarkersResponseWritableTxnMarkerTopicResult{})
 			a[i].decode(d, version)
@@ -303,7 +303,7 @@ func (m *WriteTxnMarkersResponseWritableTxnMarkerTopicResult) decode(d *wire.Dec
 	m.SetDefaults()
 	m.Name = d.String(true)
 	if n := d.ArrayLen(7, true); n > 0 {
-		a := make([]WriteTxnMarkersResponseWritableTxnMarkerPartitionResult, 0, d.Cap(n, 40))
+		a := make([]WriteTxnMarkersResponseWritableTxnMarkerPartitionResult, 0, d.Cap(n, 8))
 		for i := 0; i < n && !d.Failed(); i++ {
 			a = append(a, WriteTxnMarkersResponseWritableTxnMarkerPartitionResult{})
 			a[i].decode(d, version)

@@ -238,7 +238,8 @@ func (g *gen) decodeField(u unit, f *schemas.Field) {
 			// An array that is there is never nil, not even an empty one.
 			g.p("\tif n := d.NullableArrayLen(%d, %s, %s); n < 0 {\n\t%s = nil\n} else {", size, null, flex, x)
 		}
-		g.p("\ta := make(%s, 0, d.Cap(n, %d))", goType(u.m, f), memSize(f, true))
+		mem, _ := g.memSize(u, f, true)
+		g.p("\ta := make(%s, 0, d.Cap(n, %d))", goType(u.m, f), mem)
 		if f.Struct != nil {
 			g.p("\tfor i := 0; i < n && !d.Failed(); i++ {\n\ta = append(a, %s{})\n\ta[i].decode(d, version)\n}", goStruct(u.m, f.Struct))
 		} else {

@@ -116,34 +116,44 @@ func goType(m *schemas.Message, f *schemas.Field) string {
 	return t
 }
 
-// sizes in memory, for bounding what is allocated ahead.
-func memSize(f *schemas.Field, elem bool) int {
-	if !elem && f.Array() {
-		return 24
+// memSize is the size and the alignment in memory of a field or of its elements.
+func (g *gen) memSize(u unit, f *schemas.Field, elem bool) (size, align int) {
+	switch {
+	case !elem && f.Array():
+		return 24, 8
+	case f.Struct != nil && f.Nullable && !elem:
+		return 8, 8
+	case f.Elem() == "string" && f.Nullable && !elem:
+		return 8, 8
 	}
 	switch f.Elem() {
 	case "bool", "int8":
-		return 1
+		return 1, 1
 	case "int16", "uint16":
-		return 2
+		return 2, 2
 	case "int32", "uint32":
-		return 4
+		return 4, 4
 	case "int64", "float64":
-		return 8
-	case "string", "uuid":
-		return 16
+		return 8, 8
+	case "uuid":
+		return 16, 1
+	case "string":
+		return 16, 8
 	case "bytes", "records":
-		return 24
+		return 24, 8
 	}
-	return structSize(f.Struct)
-}
-
-func structSize(s *schemas.Struct) int {
-	n := 0
-	for _, f := range s.Fields {
-		n += (memSize(f, false) + 7) &^ 7
+	align = 1
+	add := func(s, a int) {
+		size = (size+a-1)/a*a + s
+		align = max(align, a)
 	}
-	return n + 24
+	for _, c := range f.Struct.Fields {
+		add(g.memSize(u, c, false))
+	}
+	if u.keep && !u.m.Flexible.And(u.cur).Empty() {
+		add(24, 8)
+	}
+	return (size + align - 1) / align * align, align
 }
 
 // wireSize is the smallest number of bytes a field can have in any of the versions.
@@ -475,9 +485,10 @@ func (g *gen) rootMethods(u unit) {
 	if m.Kind == "response" && hasRecords(m.Root) {
 		g.p("// EncodeSplit appends the message to b without those records that stay elsewhere, in a file for example, and")
 		g.p("// returns the places where they belong. external is asked once for each records field, in the order of")
-		g.p("// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded.")
-		g.p("func (m *%s) EncodeSplit(b []byte, version int16, external func(i int) int) ([]byte, []wire.Split, error) {", name)
-		g.p("\te := wire.NewSplitEncoder(b, external)")
+		g.p("// encoding: it returns their length in bytes, or -1 to have the field's own bytes encoded. The places are")
+		g.p("// appended to splits, which may be nil.")
+		g.p("func (m *%s) EncodeSplit(b []byte, splits []wire.Split, version int16, external func(i int) int) ([]byte, []wire.Split, error) {", name)
+		g.p("\te := wire.NewSplitEncoder(b, splits, external)")
 		g.p("\tif %s {\n\t\te.BadVersion()\n\t} else {\n\t\tm.encode(&e, version)\n\t}", bad)
 		g.p("\tb, err := e.Result(%q, version)\n\treturn b, e.Splits(), err\n}\n", name)
 	}

@@ -121,7 +121,7 @@ func TestHostileCounts(t *testing.T) {
 				msg := New(m.Name)
 				err := msg.Decode(wire.NewDecoder(b), v)
 				runtime.ReadMemStats(&after)
-				if got := after.TotalAlloc - before.TotalAlloc; err != nil && got > 4*size {
+				if got := after.TotalAlloc - before.TotalAlloc; err != nil && got > 8*size {
 					t.Errorf("%s version %d cut at %d, then %x: %d bytes allocated for %d bytes of input: %v", m.Name, v, at, fill, got, size, err)
 				}
 			}

@@ -289,9 +289,9 @@ func (d *Decoder) NullableArrayLen(minSize int, null, flex bool) int {
 	return n
 }
 
-// Cap is the capacity to begin with for an array of n elements of size bytes each in memory. It takes no more
-// memory than there is input: a count that lies costs nothing, one that does not lets the slice grow.
-func (d *Decoder) Cap(n, size int) int { return min(n, (len(d.b)-d.i)/size+1) }
+// Cap is the capacity to begin with for an array of n elements of size bytes each in memory. It takes at most
+// twice as much memory as there is input: a count that lies costs little, one that does not lets the slice grow.
+func (d *Decoder) Cap(n, size int) int { return min(n, 2*(len(d.b)-d.i)/size+1) }
 
 // DecodeError says which message could not be decoded.
 func DecodeError(name string, version int16, err error) error {

@@ -33,10 +33,11 @@ type Split struct {
 // NewEncoder appends to b.
 func NewEncoder(b []byte) Encoder { return Encoder{b: b} }
 
-// NewSplitEncoder appends to b, without those records that external says are elsewhere. It is asked once for
-// each records field, in the order of encoding, and answers their length, or -1 to use the field's own bytes.
-func NewSplitEncoder(b []byte, external func(i int) int) Encoder {
-	return Encoder{b: b, external: external}
+// NewSplitEncoder appends to b, without those records that external says are elsewhere, and their places to
+// splits. external is asked once for each records field, in the order of encoding, and answers their length, or
+// -1 to use the field's own bytes.
+func NewSplitEncoder(b []byte, splits []Split, external func(i int) int) Encoder {
+	return Encoder{b: b, splits: splits, external: external}
 }
 
 // Result is the buffer, with the first error if there was one.
