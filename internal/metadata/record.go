@@ -62,9 +62,6 @@ func Name(key int16) string {
 	if key < 0 || int(key) >= len(records) {
 		return ""
 	}
-	if key == KeyZkMigrationStateRecord {
-		return "ZK_MIGRATION_STATE_RECORD"
-	}
 	return records[key].name
 }
 

@@ -642,7 +642,7 @@ type FetchResponsePartitionData struct {
 	// Where the follower's log leaves the leader's: truncate there.
 	DivergingEpoch FetchResponseEpochEndOffset   // v12+, tag 0
 	CurrentLeader  FetchResponseLeaderIdAndEpoch // v12+, tag 1
-	// The log starts behind the fetch offset: fetch this snapshot first.
+	// The fetch offset lies before the start of the log: fetch this snapshot first.
 	SnapshotId FetchResponseSnapshotId // v12+, tag 2
 	// Null unless the isolation level is read committed.
 	AbortedTransactions []FetchResponseAbortedTransaction // null

@@ -27,7 +27,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e
 // Decoder reads values one after the other. After the first error it has no more input and returns zero
 // values; whoever reads a whole message looks at Err once, at its end.
 //
-// Bytes it returns alias the input; strings are copies.
+// Bytes it returns alias the input; strings are copies, and valid UTF-8: see text.
 type Decoder struct {
 	b   []byte
 	i   int
@@ -211,7 +211,7 @@ func (d *Decoder) String(flex bool) string {
 		d.Fail("string too long")
 		return ""
 	}
-	return string(d.take(n))
+	return text(d.take(n))
 }
 
 // NullableString reads a string; nil is null, which is an error unless null is set.
@@ -229,7 +229,7 @@ func (d *Decoder) NullableString(null, flex bool) *string {
 	case n == 0:
 		return &Empty
 	}
-	s := string(d.take(n))
+	s := text(d.take(n))
 	return &s
 }
 

@@ -137,3 +137,22 @@ func TestLongTags(t *testing.T) {
 		t.Error("a tag was written twice")
 	}
 }
+
+// What is not UTF-8 becomes what Java makes of it (compared at length in test/interop/codec).
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                   "",
+		"t\u00f6pic":         "t\u00f6pic",
+		"a\x80b":             "a\ufffdb",
+		"\xe2\x82":           "\ufffd",
+		"\xe0\x80x":          "\ufffd\ufffdx",
+		"\xed\xa0\x80x":      "\ufffdx",
+		"\xf0\x9f\x98":       "\ufffd",
+		"\xf4\x90\x80\x80":   "\ufffd\ufffd\ufffd\ufffd",
+		"\xff\xfe \ufffd ok": "\ufffd\ufffd \ufffd ok",
+	} {
+		if got := text([]byte(in)); got != want {
+			t.Errorf("text(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@
 //   Judge make COUNT SEED  in:  name, lowest, highest version
 //                          out: name, version, bytes as any client might write them, bytes as Kafka writes them, JSON
 //   Judge tables           out: error codes, APIs, features, metadata versions, metadata record types
+//   Judge rewrite          in:  name, version, bytes; out: the bytes as Kafka writes them after reading
 //   Judge requests         in:  key, version, bytes; out: "parsed" or the error, as the broker would see it
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -66,6 +67,7 @@ public class Judge {
             case "check": check(); break;
             case "make": make(Integer.parseInt(args[1]), Long.parseLong(args[2])); break;
             case "tables": tables(); break;
+            case "rewrite": rewrite(); break;
             case "requests": requests(); break;
             default: throw new IllegalArgumentException(args[0]);
         }
@@ -259,6 +261,15 @@ public class Judge {
                 + "\t" + v.isCidrAclSupported() + "\t" + v.isControllerUnregistrationSupported());
         }
         for (MetadataRecordType t : MetadataRecordType.values()) out.println("recordtype\t" + t.id() + "\t" + t.name() + "\t" + t.lowestSupportedVersion() + "\t" + t.highestSupportedVersion());
+    }
+
+    static void rewrite() throws Exception {
+        String line;
+        while ((line = in.readLine()) != null) {
+            String[] f = line.split("\t", -1);
+            short version = Short.parseShort(f[1]);
+            out.println(HexFormat.of().formatHex(write(read(find(f[0]), HexFormat.of().parseHex(f[2]), version), version)));
+        }
     }
 
     static void requests() throws Exception {

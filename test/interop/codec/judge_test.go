@@ -286,3 +286,43 @@ func TestTrailingBytes(t *testing.T) {
 		t.Errorf("only %d requests were parsed", parsed)
 	}
 }
+
+// Strings that are not UTF-8 become the strings that Java makes of them.
+func TestBadText(t *testing.T) {
+	r := rand.New(rand.NewPCG(25, 26))
+	pieces := []string{"a", "\x80", "\xbf", "\xc0", "\xc2", "\xe0", "\xe0\x80", "\xe2\x82", "\xed\xa0\x80", "\xed\xbf", "\xef\xbf\xbd", "\xf0", "\xf0\x80", "\xf0\x90\x80", "\xf4\x90\x80\x80", "\xf4\x8f\xbf", "\xf5", "\xff", "\u00e4", "\u20ac", "\U0001f600"}
+	var in strings.Builder
+	var requests [][]byte
+	for range 5000 {
+		m := protocol.NewSaslHandshakeRequest()
+		for range 1 + r.IntN(5) {
+			m.Mechanism += pieces[r.IntN(len(pieces))]
+		}
+		b, err := m.Encode(nil, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests = append(requests, b)
+		fmt.Fprintf(&in, "SaslHandshakeRequest\t1\t%x\n", b)
+	}
+	out := judge(t, in.String(), "rewrite")
+	if len(out) != len(requests) {
+		t.Fatalf("%d answers for %d requests", len(out), len(requests))
+	}
+	bad := 0
+	for i, want := range out {
+		m := protocol.NewSaslHandshakeRequest()
+		if err := m.Decode(wire.NewDecoder(requests[i]), 1); err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Encode(nil, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprintf("%x", got) != want {
+			if bad++; bad < 10 {
+				t.Errorf("%x: Kafka makes %s of it, we %x", requests[i], want, got)
+			}
+		}
+	}
+}
