@@ -16,11 +16,11 @@ import (
 func TestFrame(t *testing.T) {
 	name := "Bootstrap records"
 	want := append([]byte{1, 0x17, 0, 1, 0, 0x12, 0x12}, name...)
-	got, err := Encode(&BeginTransactionRecord{Name: &name}, 0)
+	got, err := AppendRecord(nil, &BeginTransactionRecord{Name: &name}, 0)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Fatalf("encoded %x, %v, want %x", got, err, want)
 	}
-	rec, version, err := Decode(want)
+	rec, version, err := ParseRecord(want)
 	if err != nil || version != 0 {
 		t.Fatal(version, err)
 	}
@@ -44,12 +44,12 @@ func TestBadFrames(t *testing.T) {
 		{"\x01\x14\x00", "input ends too early"},
 		{"\x01\x14\x00\x00!", "1 bytes left over"},
 	} {
-		rec, _, err := Decode([]byte(tc.b))
+		rec, _, err := ParseRecord([]byte(tc.b))
 		if err == nil || !strings.Contains(err.Error(), tc.err) {
-			t.Errorf("Decode(%x) = %v, %v, want an error with %q", tc.b, rec, err, tc.err)
+			t.Errorf("ParseRecord(%x) = %v, %v, want an error with %q", tc.b, rec, err, tc.err)
 		}
 	}
-	if _, _, err := Decode([]byte("\x01\x14\x01\x00")); !errors.Is(err, wire.ErrUnsupportedVersion) {
+	if _, _, err := ParseRecord([]byte("\x01\x14\x01\x00")); !errors.Is(err, wire.ErrUnsupportedVersion) {
 		t.Error(err)
 	}
 }

@@ -18,21 +18,24 @@ type Record interface {
 // frameVersion is the only version of the frame around a record.
 const frameVersion = 1
 
-// Append writes a framed record to b: frame version, key and version as varints, then the fields. That is the
-// value of a record of the log; its key is null.
-func Append(b []byte, rec Record, version int16) ([]byte, error) {
+// Versioned is a record with the version it is written in, or was read in.
+type Versioned struct {
+	Record  Record
+	Version int16
+}
+
+// AppendRecord writes a framed record to b: frame version, key and version as varints, then the fields. That is
+// the value of a record of the log; its key is null.
+func AppendRecord(b []byte, rec Record, version int16) ([]byte, error) {
 	b = binary.AppendUvarint(b, frameVersion)
 	b = binary.AppendUvarint(b, uint64(rec.RecordKey()))
 	b = binary.AppendUvarint(b, uint64(uint16(version)))
 	return rec.Encode(b, version)
 }
 
-// Encode returns a framed record.
-func Encode(rec Record, version int16) ([]byte, error) { return Append(nil, rec, version) }
-
-// Decode reads a framed record and returns it with its version. As in Kafka an unknown frame version, key or
+// ParseRecord reads a framed record and returns it with its version. As in Kafka an unknown frame version, key or
 // version, and bytes left over, are errors. Fields of bytes alias b.
-func Decode(b []byte) (Record, int16, error) {
+func ParseRecord(b []byte) (Record, int16, error) {
 	d := wire.NewDecoder(b)
 	frame, key, version := d.Uvarint(), d.Uvarint(), d.Uvarint()
 	if d.Failed() {

@@ -190,3 +190,6 @@ func (v Version) RecordVersion(rec Record) int16 {
 	}
 	return 0
 }
+
+// Versioned is a record in the version that level v writes.
+func (v Version) Versioned(rec Record) Versioned { return Versioned{rec, v.RecordVersion(rec)} }

@@ -72,22 +72,22 @@ func FuzzMetadataRecord(f *testing.F) {
 			continue
 		}
 		v := Version(r, m)
-		b, err := metadata.Encode(Random(r, m, v, true).(metadata.Record), v)
+		b, err := metadata.AppendRecord(nil, Random(r, m, v, true).(metadata.Record), v)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rec, v, err := metadata.Decode(b)
+		rec, v, err := metadata.ParseRecord(b)
 		if err != nil {
 			return
 		}
-		first, err := metadata.Encode(rec, v)
+		first, err := metadata.AppendRecord(nil, rec, v)
 		if err != nil {
 			return // unknown tagged fields out of order
 		}
-		again, v2, err := metadata.Decode(first)
+		again, v2, err := metadata.ParseRecord(first)
 		if err != nil || v2 != v || again.RecordKey() != rec.RecordKey() {
 			t.Fatalf("what was written from %x cannot be read: %v", b, err)
 		}

@@ -119,7 +119,7 @@ func TestOursReadByKafka(t *testing.T) {
 				fmt.Fprintf(&in, "%s\t%d\t%x\t%s\n", m.Name, v, b, js)
 				lines++
 				if rec, ok := msg.(metadata.Record); ok && m.Package == "metadata" {
-					framed, err := metadata.Encode(rec, v)
+					framed, err := metadata.AppendRecord(nil, rec, v)
 					if err != nil {
 						t.Fatal(err)
 					}
