@@ -27,9 +27,7 @@ func Compress(dst, src []byte, codec Compression, level int) ([]byte, error) {
 	case Snappy:
 		return snappyCompress(dst, src), nil
 	case LZ4:
-		c := lz4Compressors.Get().(*lz4.Compressor)
-		defer lz4Compressors.Put(c)
-		return lz4Compress(dst, src, level, c), nil
+		return lz4Compress(dst, src, level), nil
 	case Zstd:
 		return zstdCompress(dst, src, level)
 	}
@@ -37,8 +35,9 @@ func Compress(dst, src []byte, codec Compression, level int) ([]byte, error) {
 }
 
 var (
-	lz4Compressors  = sync.Pool{New: func() any { return new(lz4.Compressor) }}
-	gzipCompressors [11]sync.Pool // by level + 1: *gzip.Writer
+	lz4Compressors     = sync.Pool{New: func() any { return new(lz4.Compressor) }}
+	lz4DeepCompressors = sync.Pool{New: func() any { return new(lz4.CompressorHC) }}
+	gzipCompressors    [11]sync.Pool // by level + 1: *gzip.Writer
 
 	zstdEncodersMu sync.Mutex
 	zstdEncoders   = map[zstd.EncoderLevel]*zstd.Encoder{}

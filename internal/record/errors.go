@@ -54,6 +54,20 @@ const (
 	ProducerSetLogAppendTime
 )
 
+// Message is the sentence for people that goes with the index in a Produce answer (batch_index_error_message).
+// o is what Validate was given.
+func (e RecordError) Message(o ValidateOptions) string {
+	switch e.Problem {
+	case NullKey:
+		return fmt.Sprintf("record %d has no key, and the topic is compacted", e.Index)
+	case TimestampOutOfRange:
+		return fmt.Sprintf("record %d has timestamp %d, which is not within %d and %d", e.Index, e.Timestamp, o.Now-o.Before, o.Now+o.After)
+	case ProducerSetLogAppendTime:
+		return fmt.Sprintf("record %d has timestamp type LogAppendTime, which only the broker sets", e.Index)
+	}
+	return fmt.Sprintf("record %d is not acceptable", e.Index)
+}
+
 func invalidf(format string, args ...any) error {
 	return &Error{Kind: kerr.InvalidRecord, Reason: fmt.Sprintf(format, args...)}
 }

@@ -139,9 +139,18 @@ func lz4Level(level int) lz4.CompressionLevel {
 }
 
 // lz4Compress appends a frame as Kafka's clients write it.
-func lz4Compress(dst, src []byte, level int, fast *lz4.Compressor) []byte {
-	depth := lz4Level(level)
-	hc := lz4.CompressorHC{Level: depth}
+func lz4Compress(dst, src []byte, level int) []byte {
+	var compress func(src, dst []byte) (int, error)
+	if depth := lz4Level(level); depth == lz4.Fast {
+		c := lz4Compressors.Get().(*lz4.Compressor)
+		defer lz4Compressors.Put(c)
+		compress = c.CompressBlock
+	} else {
+		c := lz4DeepCompressors.Get().(*lz4.CompressorHC)
+		defer lz4DeepCompressors.Put(c)
+		c.Level = depth
+		compress = c.CompressBlock
+	}
 	dst = append(dst, 0x04, 0x22, 0x4d, 0x18, lz4Version|lz4FlagIndep, 4<<4, 0x82)
 	for len(src) > 0 {
 		part := src[:min(len(src), lz4BlockSize)]
@@ -150,13 +159,7 @@ func lz4Compress(dst, src []byte, level int, fast *lz4.Compressor) []byte {
 		at := len(dst)
 		// A block that does not get smaller is stored; so the space of the part is enough.
 		space := dst[at+4 : at+4+len(part)]
-		var n int
-		var err error
-		if depth == lz4.Fast {
-			n, err = fast.CompressBlock(part, space)
-		} else {
-			n, err = hc.CompressBlock(part, space)
-		}
+		n, err := compress(part, space)
 		if err != nil || n == 0 || n >= len(part) {
 			dst = binary.LittleEndian.AppendUint32(dst, uint32(len(part))|lz4Uncompressed)
 			dst = append(dst, part...)

@@ -24,7 +24,6 @@ const (
 var (
 	errSnappyCut    = errors.New("block is cut")
 	errSnappyLength = errors.New("declared length is more than the block can hold")
-	errSnappyHeader = errors.New("header of an unknown version")
 )
 
 func (d *Decompressor) snappyOpen() {
@@ -37,18 +36,13 @@ func (d *Decompressor) snappyFill(buf []byte) ([]byte, error) {
 	}
 	if d.snappy.raw {
 		d.snappy.done = true
-		if len(d.src) == 0 {
-			return buf, io.EOF
-		}
 		return snappyBlock(buf, d.src)
 	}
-	// A stream may be followed by another one, so headers stand where blocks do.
+	// A stream may be followed by another one, so headers stand where blocks do. Kafka's reader does
+	// not look at the versions.
 	for bytes.HasPrefix(d.src, xerialMagic[:4]) {
 		if len(d.src) < xerialHeaderSize || !bytes.HasPrefix(d.src, xerialMagic) {
 			return buf, errSnappyCut
-		}
-		if int32(binary.BigEndian.Uint32(d.src[8:])) < xerialVersion {
-			return buf, errSnappyHeader
 		}
 		d.src = d.src[xerialHeaderSize:]
 	}
