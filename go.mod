@@ -8,3 +8,5 @@ require (
 	github.com/pierrec/lz4/v4 v4.1.33
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
 )
+
+require github.com/magiconair/properties v1.18.13

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// base is a node that starts; cases change single keys.
+func base() map[string]string {
+	return map[string]string{
+		"process.roles": "broker,controller", "node.id": "1", "controller.listener.names": "CONTROLLER",
+		"listeners":                           "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+		"controller.quorum.bootstrap.servers": "localhost:9093",
+	}
+}
+
+func build(settings map[string]string) (*Node, error) {
+	var entries []Entry
+	for k, v := range settings {
+		entries = append(entries, Entry{Key: k, Value: v})
+	}
+	return New(entries)
+}
+
+// TestProblems holds what Apache Kafka 4.4.0 says to the same settings, found by running it; "" means accepted.
+// Where Kafka wraps the sentence, the part that names the fault is asked for.
+func TestProblems(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "problems.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		input, want, _ := strings.Cut(line, " => ")
+		key, value, _ := strings.Cut(input, "=")
+		settings := base()
+		if value == "(absent)" {
+			delete(settings, key)
+		} else {
+			settings[key] = value
+		}
+		_, err := build(settings)
+		switch {
+		case want == "OK" && err != nil:
+			t.Errorf("%s: got %q, Kafka accepts it", input, err)
+		case want != "OK" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, Kafka says %q", input, err, want)
+		}
+		n++
+	}
+	if n < 35 {
+		t.Fatalf("only %d cases were read", n)
+	}
+}
+
+func TestTopicProblems(t *testing.T) {
+	for input, want := range map[string]string{
+		"retention.ms=-2":                         "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+		"cleanup.policy=foo":                      "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+		"cleanup.policy=":                         "",
+		"cleanup.policy=compact,compact":          "",
+		"segment.bytes=1000":                      "Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576",
+		"min.cleanable.dirty.ratio=2":             "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+		"leader.replication.throttled.replicas=x": "Invalid value [x] for configuration leader.replication.throttled.replicas: leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+		"leader.replication.throttled.replicas=*": "",
+		"compression.type=":                       "Invalid value  for configuration compression.type: String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+		"compression.gzip.level=0":                "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+		"compression.gzip.level=-1":               "",
+		"max.message.bytes=x":                     "Invalid value x for configuration max.message.bytes: Not a number of type INT",
+		"retention.ms=9223372036854775808":        "Invalid value 9223372036854775808 for configuration retention.ms: Not a number of type LONG",
+		"flush.ms= 5 ":                            "",
+	} {
+		key, value, _ := strings.Cut(input, "=")
+		_, err := Lookup(ScopeTopic, key).Parse(value)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, Kafka says %q", input, got, want)
+		}
+	}
+}
+
+// TestFileAsJava: Windows line ends, blanks after numbers, continuation, duplicates, removed keys.
+func TestFileAsJava(t *testing.T) {
+	file := "# comment\r\nprocess.roles=broker,\\\r\n   controller\r\nnode.id=1   \r\nnum.partitions=2\r\nnum.partitions : 3  \r\n" +
+		"controller.listener.names CONTROLLER\r\nlisteners=PLAINTEXT://[::1]:9092,CONTROLLER://[::1]:9093\r\n" +
+		"controller.quorum.bootstrap.servers=[::1]:9093\r\nzookeeper.connect=localhost:2181\r\nlog.dirs=/tmp/a\\u0020b\r\n"
+	entries, problems := ParseProperties("server.properties", []byte(file))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	n, err := New(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.NodeID != 1 || n.Int("num.partitions") != 3 || !cmp.Equal(n.Roles, []string{"broker", "controller"}) || n.LogDirs[0] != "/tmp/a b" {
+		t.Errorf("id %d, partitions %d, roles %q, dirs %q", n.NodeID, n.Int("num.partitions"), n.Roles, n.LogDirs)
+	}
+	if len(n.Unknown) != 1 || n.Unknown[0].Key != "zookeeper.connect" || n.Unknown[0].Line != 10 {
+		t.Errorf("unknown keys: %v", n.Unknown)
+	}
+	if l := n.Listeners[0]; l.Host != "::1" || l.Addr() != "[::1]:9092" {
+		t.Errorf("listener %+v", l)
+	}
+}
+
+// TestEveryProblemIsNamed: all of them at once, with file and line.
+func TestEveryProblemIsNamed(t *testing.T) {
+	entries, problems := ParseProperties("s.properties", []byte("node.id=x\n\nnum.partitions=0\n=empty key\nprocess.roles=broker"))
+	if len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), "s.properties:4: ") {
+		t.Errorf("problems: %v", problems)
+	}
+	_, err := New(entries)
+	want := "Missing required configuration \"controller.listener.names\" which has no default value.\n" +
+		"s.properties:1: Invalid value x for configuration node.id: Not a number of type INT\n" +
+		"s.properties:3: Invalid value 0 for configuration num.partitions: Value must be at least 1"
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	got := FromEnvironment([]string{"PATH=/bin", "KAFKA_NODE_ID=3", "KAFKA_HEAP_OPTS=-Xmx1g", "KAFKA_LISTENER_NAME_A__B_SSL___X=v"})
+	want := []Entry{
+		{Key: "listener.name.a_b.ssl-x", Value: "v", File: "environment variable KAFKA_LISTENER_NAME_A__B_SSL___X"},
+		{Key: "node.id", Value: "3", File: "environment variable KAFKA_NODE_ID"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEffectiveTopic(t *testing.T) {
+	settings := base()
+	settings["log.retention.hours"] = "2"
+	settings["log.roll.hours"] = "1"
+	settings["log.roll.ms"] = "77"
+	n, err := build(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Layers{Node: n, Cluster: map[string]string{"min.insync.replicas": "2"}}
+	topic := Topic{l, map[string]string{"cleanup.policy": "compact,delete"}}
+	if got := topic.Long("retention.ms"); got != 7200000 {
+		t.Errorf("retention.ms %d from log.retention.hours", got)
+	}
+	if got := topic.Long("segment.ms"); got != 77 {
+		t.Errorf("segment.ms %d: log.roll.ms is stronger than log.roll.hours", got)
+	}
+	if got := topic.Int("min.insync.replicas"); got != 2 {
+		t.Errorf("min.insync.replicas %d from the cluster", got)
+	}
+	if got := topic.Long("flush.ms"); got != 9223372036854775807 {
+		t.Errorf("flush.ms %d by default", got)
+	}
+	l.Broker = map[string]string{"log.retention.ms": "5"}
+	if got := (Topic{l, nil}).Long("retention.ms"); got != 5 {
+		t.Errorf("retention.ms %d from the broker's own setting", got)
+	}
+	for _, d := range Defs(ScopeTopic) { // every topic setting has a value or is null, none panics
+		topic.Lookup(d.Name)
+	}
+}
+
+func TestTableIsSound(t *testing.T) {
+	for _, s := range []Scope{ScopeNode, ScopeTopic, ScopeGroup, ScopeClientMetrics} {
+		defs := Defs(s)
+		if len(defs) == 0 {
+			t.Errorf("no settings of scope %s", s)
+		}
+		for _, d := range defs {
+			if d.Null || d.Required || mustNotBeEmpty(d) != "" {
+				continue
+			}
+			if got, err := d.Parse(d.Default); err != nil || got != d.Default {
+				t.Errorf("%s: its default %q parses to %q, %v", d.Name, d.Default, got, err)
+			}
+		}
+	}
+}
+
+func FuzzProperties(f *testing.F) {
+	f.Add([]byte("a=b\\\n c\n=x\n#\n\\u00zz\nk\\"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ParseProperties("f", data)
+	})
+}

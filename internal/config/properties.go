@@ -1,0 +1,102 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/magiconair/properties"
+)
+
+// Entry is one key of a properties file, with the line it starts on (from 1).
+type Entry struct {
+	Key, Value string
+	File       string
+	Line       int
+}
+
+// Where says where the entry stands, for messages.
+func (e Entry) Where() string {
+	if e.Line == 0 {
+		return e.File
+	}
+	return fmt.Sprintf("%s:%d", e.File, e.Line)
+}
+
+// ParseProperties reads a file as java.util.Properties does: ISO 8859-1 with \u escapes, '#' and '!' comments,
+// '=', ':' or blanks between key and value, '\' at the end of a line continues it. Entries come in file order,
+// duplicates included: the last one wins. Each problem names its line.
+func ParseProperties(file string, data []byte) ([]Entry, []error) {
+	var entries []Entry
+	var problems []error
+	loader := properties.Loader{Encoding: properties.ISO_8859_1, DisableExpansion: true}
+	for _, l := range logicalLines(data) {
+		p, err := loader.LoadBytes(append(l.text, '\n'))
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: %s", file, l.number, strings.TrimPrefix(err.Error(), "properties: ")))
+			continue
+		}
+		for _, k := range p.Keys() {
+			v, _ := p.Get(k)
+			entries = append(entries, Entry{Key: k, Value: v, File: file, Line: l.number})
+		}
+	}
+	return entries, problems
+}
+
+type logicalLine struct {
+	text   []byte
+	number int
+}
+
+// logicalLines cuts data into lines with their continuations, so that each can be parsed and named by itself.
+func logicalLines(data []byte) []logicalLine {
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
+	var out []logicalLine
+	continued := false
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		blank := bytes.TrimLeft(line, " \t\f")
+		comment := len(blank) > 0 && (blank[0] == '#' || blank[0] == '!')
+		if continued {
+			last := &out[len(out)-1]
+			last.text = append(append(last.text, '\n'), line...)
+		} else if len(blank) == 0 || comment {
+			continue
+		} else {
+			out = append(out, logicalLine{bytes.Clone(line), i + 1})
+		}
+		continued = endsInBackslash(line)
+	}
+	return out
+}
+
+func endsInBackslash(line []byte) bool {
+	n := len(line) - len(bytes.TrimRight(line, `\`))
+	return n%2 == 1
+}
+
+// notSettings are variables that Kafka's container image uses for the JVM and its logs, not for the server.
+var notSettings = map[string]bool{
+	"KAFKA_VERSION": true, "KAFKA_HEAP_OPTS": true, "KAFKA_LOG4J_OPTS": true, "KAFKA_OPTS": true, "KAFKA_JMX_OPTS": true,
+	"KAFKA_JVM_PERFORMANCE_OPTS": true, "KAFKA_GC_LOG_OPTS": true, "KAFKA_LOG4J_ROOT_LOGLEVEL": true,
+	"KAFKA_LOG4J_LOGGERS": true, "KAFKA_TOOLS_LOG4J_LOGLEVEL": true, "KAFKA_JMX_HOSTNAME": true,
+}
+
+// FromEnvironment turns KAFKA_* variables ("NAME=value") into entries, sorted by key, as Kafka's container image does:
+// the prefix goes, letters become small, ___ becomes -, __ becomes _, _ becomes a dot.
+func FromEnvironment(environ []string) []Entry {
+	var entries []Entry
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		rest, ok := strings.CutPrefix(name, "KAFKA_")
+		if !ok || notSettings[name] {
+			continue
+		}
+		key := strings.NewReplacer("___", "-", "__", "_", "_", ".").Replace(strings.ToLower(rest))
+		entries = append(entries, Entry{Key: key, Value: value, File: "environment variable " + name})
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Key < entries[j].Key })
+	return entries
+}
