@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.4
 	github.com/pierrec/lz4/v4 v4.1.33
+	github.com/tidwall/btree v1.8.2
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
 )
 
