@@ -1,0 +1,39 @@
+// Package rpc owns what goes with one request: the context that handlers see, and the client side of a connection to
+// another node.
+//
+// Called by server (which makes contexts), by every handler, and by whoever talks to another node.
+//
+// Never decodes a body that its caller did not ask for.
+package rpc
+
+import (
+	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/protocol"
+)
+
+// Context is one request as its handler sees it.
+type Context struct {
+	ClientID      string
+	APIKey        int16
+	APIVersion    int16
+	CorrelationID int32
+	Listener      string // name of the listener it came in on
+	Principal     string // "User:ANONYMOUS" without authentication
+	RemoteAddr    string
+	LocalAddr     string
+	ConnID        uint64 // unique within the node's life
+
+	ClientSoftwareName    string // from ApiVersions v3, KIP-511
+	ClientSoftwareVersion string
+
+	// CloseConn ends the connection after a request that cannot be answered. Set by server.
+	CloseConn func(reason string)
+}
+
+// FetchReply is the answer to Fetch. Records of partitions may lie in files: External holds, in the order of the
+// partitions whose Records are nil and that have any, the regions to send. Release is called when they were sent.
+type FetchReply struct {
+	Response *protocol.FetchResponse
+	External []env.Part
+	Release  func()
+}
