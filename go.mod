@@ -11,3 +11,5 @@ require (
 )
 
 require github.com/magiconair/properties v1.18.13
+
+require golang.org/x/sys v0.50.0

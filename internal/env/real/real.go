@@ -1,0 +1,95 @@
+// Package real is the env of a process: goroutines, the system's clocks, files and sockets.
+//
+// Called by cmd and by tests that embed a node. One Env serves one node; nothing in it is global.
+//
+// Never panics on what peers send. A panic in a queue's function is a bug of ours and goes to Options.OnPanic, by
+// default the end of the process.
+package real
+
+import (
+	crand "crypto/rand"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/ottla-io/ottla/internal/env"
+)
+
+// Options of an Env.
+type Options struct {
+	Logger *slog.Logger
+	// OnPanic is told of a panic in a queue, a timer or a job. Default: log it and exit with 1.
+	OnPanic func(where string, reason any, stack []byte)
+}
+
+// Env implements env.Env.
+type Env struct {
+	start   time.Time
+	logger  *slog.Logger
+	onPanic func(where string, reason any, stack []byte)
+	net     *network
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes the env of one node.
+func New(o Options) *Env {
+	e := &Env{start: time.Now(), logger: o.Logger, onPanic: o.OnPanic}
+	if e.logger == nil {
+		e.logger = slog.Default()
+	}
+	if e.onPanic == nil {
+		e.onPanic = func(where string, reason any, stack []byte) {
+			e.logger.Error("a broken invariant stops the node", "where", where, "reason", fmt.Sprint(reason), "stack", string(stack))
+			os.Exit(1)
+		}
+	}
+	e.net = &network{env: e}
+	return e
+}
+
+// Now is the wall clock.
+func (e *Env) Now() time.Time { return time.Now() }
+
+// Monotonic is the time since New.
+func (e *Env) Monotonic() time.Duration { return time.Since(e.start) }
+
+// Logger returns the logger of the options.
+func (e *Env) Logger() *slog.Logger { return e.logger }
+
+// FS is the operating system's file system.
+func (e *Env) FS() env.FS { return osFS{} }
+
+// Net is TCP.
+func (e *Env) Net() env.Network { return e.net }
+
+// Rand is unpredictable.
+func (e *Env) Rand() env.Rand { return random{} }
+
+// AfterFunc runs fn on a goroutine of its own.
+func (e *Env) AfterFunc(d time.Duration, fn func()) env.Timer {
+	return time.AfterFunc(d, func() { e.guard("timer", fn) })
+}
+
+// Go runs fn on a goroutine.
+func (e *Env) Go(name string, fn func()) {
+	go e.guard(name, fn)
+}
+
+func (e *Env) guard(where string, fn func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.onPanic(where, r, debug.Stack())
+		}
+	}()
+	fn()
+}
+
+type random struct{}
+
+func (random) Uint64() uint64 { return rand.Uint64() }
+func (random) IntN(n int) int { return rand.IntN(n) }
+func (random) Read(p []byte)  { _, _ = crand.Read(p) } // never fails
