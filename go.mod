@@ -12,4 +12,9 @@ require (
 
 require github.com/magiconair/properties v1.18.13
 
-require golang.org/x/sys v0.50.0
+require (
+	github.com/cockroachdb/datadriven v1.0.3
+	golang.org/x/sys v0.50.0
+)
+
+require github.com/pmezard/go-difflib v1.0.0 // indirect

@@ -267,12 +267,8 @@ func (g *classicGroup) answerSync(m *member, resp *protocol.SyncGroupResponse) b
 // replaceStatic gives a static member's place to a new member id. Whoever waits under the old id is fenced.
 func (g *classicGroup) replaceStatic(instanceID, oldID, newID string, newMember func(*member) *member) *member {
 	old := g.byID[oldID]
-	join := protocol.NewJoinGroupResponse()
-	join.ErrorCode, join.MemberId, join.ProtocolName = kerr.FencedInstanceId.Code, oldID, nil
-	g.answerJoin(old, join)
-	sync := protocol.NewSyncGroupResponse()
-	sync.ErrorCode = kerr.FencedInstanceId.Code
-	g.answerSync(old, sync)
+	g.answerJoin(old, joinError(oldID, kerr.FencedInstanceId))
+	g.answerSync(old, syncError(kerr.FencedInstanceId))
 	old.heartbeat.Stop()
 
 	m := newMember(old)

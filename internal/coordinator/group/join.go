@@ -130,9 +130,7 @@ func (s *shard) joinExisting(g *classicGroup, r *joinRequest, answer joinAnswer)
 		return
 	}
 	if err := g.validate(r.memberID, r.instanceID, "join-group"); err != nil {
-		resp := joinError(r.memberID, protocolError(err))
-		resp.ProtocolName = nil
-		answer(resp)
+		answer(joinError(r.memberID, protocolError(err)))
 		return
 	}
 	m := g.byID[r.memberID]

@@ -146,7 +146,7 @@ func ms(n int32) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func joinError(memberID string, e *kerr.Error) *protocol.JoinGroupResponse {
 	resp := protocol.NewJoinGroupResponse()
-	resp.MemberId, resp.ErrorCode = memberID, e.Code
+	resp.MemberId, resp.ErrorCode, resp.ProtocolName = memberID, e.Code, nil
 	return resp
 }
 
