@@ -2,6 +2,7 @@ package env
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -74,6 +75,9 @@ func (e *FrameError) Error() string {
 	}
 	return fmt.Sprintf("invalid frame: %d bytes announced, at most %d allowed", e.Size, e.Limit)
 }
+
+// ErrIdle ends a connection that was quiet for longer than ListenOptions.IdleTimeout.
+var ErrIdle = errors.New("idle for too long")
 
 // Part is a run of bytes to send: from memory, or Length bytes of File from Offset.
 type Part struct {
