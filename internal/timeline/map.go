@@ -106,3 +106,12 @@ func (m *Map[K, V]) treeAt(offset int64) *btree.BTreeG[entry[K, V]] {
 
 func (m *Map[K, V]) revert(offset int64)  { m.tree = m.history.pop(offset) }
 func (m *Map[K, V]) release(offset int64) { m.history.drop(offset) }
+
+func (m *Map[K, V]) restore(offset int64) {
+	tree, ok := m.history.at(offset)
+	if !ok {
+		return // nothing changed since
+	}
+	m.history.keep(m.registry, m, m.tree.Copy)
+	m.tree = tree.Copy()
+}

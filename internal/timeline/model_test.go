@@ -83,6 +83,12 @@ func runHistory(t *testing.T, seed uint64) {
 		case 3:
 			if offs := w.r.Offsets(); len(offs) > 0 && rng.IntN(3) == 0 {
 				to := offs[rng.IntN(len(offs))]
+				w.r.Restore(to)
+				mod.now = mod.snapshots[to].clone()
+				innerNow = cloneInner(innerAt[to])
+			}
+			if offs := w.r.Offsets(); len(offs) > 0 && rng.IntN(3) == 0 {
+				to := offs[rng.IntN(len(offs))]
 				w.r.RevertTo(to)
 				mod.now = mod.snapshots[to].clone()
 				innerNow = cloneInner(innerAt[to])

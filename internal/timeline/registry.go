@@ -24,6 +24,7 @@ type snapshot struct {
 type versioned interface {
 	revert(offset int64)  // makes the version the current state, and forgets it
 	release(offset int64) // forgets the version
+	restore(offset int64) // makes what held at the snapshot the current state, as a change like any other
 }
 
 // NewRegistry returns a registry without snapshots.
@@ -86,6 +87,23 @@ func (r *Registry) RevertTo(offset int64) {
 	}
 	clear(r.snapshots[at+1:])
 	r.snapshots = r.snapshots[:at+1]
+}
+
+// Restore makes the state what it was at a snapshot, as a new change: unlike RevertTo it can itself be reverted, to
+// a later snapshot. An offset without snapshot panics.
+func (r *Registry) Restore(offset int64) {
+	at, ok := r.find(offset)
+	if !ok {
+		panic(fmt.Sprintf("timeline: restore %d, snapshots are %v", offset, r.Offsets()))
+	}
+	// What is touched by restoring is touched already, in the last snapshot or before: collect first.
+	var touched []versioned
+	for i := at; i < len(r.snapshots); i++ {
+		touched = append(touched, r.snapshots[i].touched...)
+	}
+	for _, v := range touched {
+		v.restore(offset)
+	}
 }
 
 func (r *Registry) find(offset int64) (int, bool) {

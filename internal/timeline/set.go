@@ -87,6 +87,12 @@ func (v *Value[T]) Set(value T) {
 func (v *Value[T]) revert(offset int64)  { v.value = v.history.pop(offset) }
 func (v *Value[T]) release(offset int64) { v.history.drop(offset) }
 
+func (v *Value[T]) restore(offset int64) {
+	if old, ok := v.history.at(offset); ok {
+		v.Set(old)
+	}
+}
+
 // Counter is a number with snapshots.
 type Counter struct{ Value[int64] }
 

@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"github.com/ottla-io/ottla/internal/timeline"
+	"github.com/ottla-io/ottla/internal/uuid"
+)
+
+// state is all that the records of the log say, by area. Only replay changes it.
+type state struct {
+	registry    *timeline.Registry
+	features    *features
+	cluster     *cluster
+	configs     *configs
+	replication *replication
+	producerIDs *producerIDs
+	security    *security
+	// transactionStart is the offset of an open metadata transaction's first record, -1 if there is none (KIP-868).
+	transactionStart *timeline.Value[int64]
+}
+
+func (c *Controller) newState() *state {
+	s := &state{registry: timeline.NewRegistry()}
+	s.transactionStart = timeline.NewValue(s.registry, int64(-1))
+	s.features = newFeatures(c.log, c.cfg.NodeID, c.cfg.UnstableFeatures, s.registry)
+	s.cluster = newCluster(c.log, c.cfg.ClusterID, s.features, s.registry)
+	s.configs = newConfigs(c.log, c.cfg.Node, c.cfg.NodeID, s.features, s.registry)
+	s.configs.exists = c.resourceExists
+	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, c.newUUID, c.env.Rand().IntN)
+	s.producerIDs = newProducerIDs(c.log, s.cluster, s.registry)
+	s.security = newSecurity(c.log, s.registry)
+	return s
+}
+
+// newUUID draws an id as Kafka does: never a reserved one, never one that looks like an option.
+func (c *Controller) newUUID() uuid.UUID {
+	for {
+		var b [16]byte
+		r := c.env.Rand()
+		for i := 0; i < len(b); i += 8 {
+			for j, x := 0, r.Uint64(); j < 8; j, x = j+1, x>>8 {
+				b[i+j] = byte(x)
+			}
+		}
+		if id, ok := uuid.FromRandom(b); ok {
+			return id
+		}
+	}
+}
