@@ -138,7 +138,7 @@ func (c *cluster) registerBroker(req *protocol.BrokerRegistrationRequest, epoch 
 	}
 	var records []metadata.Versioned
 	if sameIncarnation {
-		c.log.Info("Amending registration of broker.", "broker", id, "incarnationId", req.IncarnationId, "brokerEpoch", existing.epoch)
+		c.log.Info(fmt.Sprintf("Amending registration of broker %d, incarnation ID %s. Broker epoch remains %d.", id, req.IncarnationId, existing.epoch))
 		rec.Fenced, rec.InControlledShutdown, rec.BrokerEpoch = existing.fenced, existing.inControlledShutdown, existing.epoch
 	} else {
 		stored := int64(-2) // nothing that a broker would send
@@ -149,11 +149,11 @@ func (c *cluster) registerBroker(req *protocol.BrokerRegistrationRequest, epoch 
 		records = shutdown(id, detectClean && clean)
 		rec.BrokerEpoch = epoch
 		if existing == nil {
-			c.log.Info("No previous registration found for broker.", "broker", id, "incarnationId", req.IncarnationId,
-				"cleanUpRecords", len(records), "brokerEpoch", epoch)
+			c.log.Info(fmt.Sprintf("No previous registration found for broker %d. New incarnation ID is %s.  Generated %d record(s) to clean up previous incarnations. New broker epoch is %d.",
+				id, req.IncarnationId, len(records), epoch))
 		} else {
-			c.log.Info("Registering a new incarnation of broker.", "broker", id, "previousIncarnationId", existing.incarnation,
-				"incarnationId", req.IncarnationId, "cleanUpRecords", len(records), "brokerEpoch", epoch)
+			c.log.Info(fmt.Sprintf("Registering a new incarnation of broker %d. Previous incarnation ID was %s; new incarnation ID is %s. Generated %d record(s) to clean up previous incarnations. Broker epoch will become %d.",
+				id, existing.incarnation, req.IncarnationId, len(records), epoch))
 		}
 	}
 	records = append(records, metadata.Versioned{Record: rec, Version: v.RecordVersion(rec)})
@@ -266,11 +266,11 @@ func (c *cluster) replayRegisterBroker(r *metadata.RegisterBrokerRecord, offset 
 	}
 	switch {
 	case prev == nil:
-		c.log.Info("Replayed initial RegisterBrokerRecord for broker.", "broker", id, "registration", b)
+		c.log.Info(fmt.Sprintf("Replayed initial RegisterBrokerRecord for broker %d: %s", id, b))
 	case prev.incarnation == b.incarnation:
-		c.log.Info("Replayed RegisterBrokerRecord modifying the registration for broker.", "broker", id, "registration", b)
+		c.log.Info(fmt.Sprintf("Replayed RegisterBrokerRecord modifying the registration for broker %d: %s", id, b))
 	default:
-		c.log.Info("Replayed RegisterBrokerRecord establishing a new incarnation of broker.", "broker", id, "registration", b)
+		c.log.Info(fmt.Sprintf("Replayed RegisterBrokerRecord establishing a new incarnation of broker %d: %s", id, b))
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func (c *cluster) replayRegistrationChange(record string, id int32, epoch int64,
 		c.log.Info("Ignoring no-op registration change.", "broker", id)
 	} else {
 		c.brokers.Put(id, &next)
-		c.log.Info("Replayed "+record+" modifying the registration for broker.", "broker", id, "registration", &next)
+		c.log.Info(fmt.Sprintf("Replayed %s modifying the registration for broker %d: %s", record, id, &next))
 	}
 	if err := c.updateDirs(id, prev.dirs, next.dirs); err != nil {
 		return err

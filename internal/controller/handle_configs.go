@@ -82,6 +82,8 @@ func (c *Controller) alterConfigs(ctx *rpc.Context, name string, a alterRequest,
 		switch {
 		case count[r] > 1:
 			errs[i] = fail(kerr.InvalidRequest, "Each resource must appear at most once.")
+		case kindText(r.kind) == "UNKNOWN" && forwarded: // the broker says so
+			errs[i] = fail(kerr.InvalidRequest, fmt.Sprintf("Unknown resource type %d", r.kind))
 		case kindText(r.kind) == "UNKNOWN":
 			errs[i] = fail(kerr.UnsupportedVersion, fmt.Sprintf("Unknown resource type %d.", r.kind))
 		default:

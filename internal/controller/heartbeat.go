@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -112,6 +113,9 @@ func (s *heartbeatState) state() brokerState {
 	return stateUnfenced
 }
 
+// say logs in Kafka's words, which people's tools wait for.
+func (h *heartbeats) say(format string, args ...any) { h.log.Info(fmt.Sprintf(format, args...)) }
+
 // wish is what a heartbeat asks for.
 type wish struct {
 	fence, shutDown bool
@@ -127,7 +131,7 @@ func (h *heartbeats) next(id int32, w wish, registered int64, hasLeaderships fun
 	case stateFenced:
 		switch {
 		case w.shutDown:
-			h.log.Info("Fenced broker has requested and been granted an immediate shutdown.", "broker", id)
+			h.say("Fenced broker %d has requested and been granted an immediate shutdown.", id)
 			return now, stateShutdownNow
 		case w.fence:
 			return now, stateFenced
@@ -136,22 +140,21 @@ func (h *heartbeats) next(id int32, w wish, registered int64, hasLeaderships fun
 				"broker", id, "registerOffset", registered, "offset", w.metadataOffset)
 			return now, stateFenced
 		}
-		h.log.Info("The request from the broker to unfence has been granted because it has caught up with the offset of its register broker record.",
-			"broker", id, "registerOffset", registered)
+		h.say("The request from broker %d to unfence has been granted because it has caught up with the offset of its register broker record %d.", id, registered)
 		return now, stateUnfenced
 	case stateUnfenced:
 		switch {
 		case w.fence && w.shutDown:
-			h.log.Info("Unfenced broker has requested and been granted an immediate shutdown.", "broker", id)
+			h.say("Unfenced broker %d has requested and been granted an immediate shutdown.", id)
 			return now, stateShutdownNow
 		case w.fence:
-			h.log.Info("Unfenced broker has requested and been granted fencing.", "broker", id)
+			h.say("Unfenced broker %d has requested and been granted fencing", id)
 			return now, stateFenced
 		case w.shutDown && hasLeaderships():
-			h.log.Info("Unfenced broker has requested and been granted a controlled shutdown.", "broker", id)
+			h.say("Unfenced broker %d has requested and been granted a controlled shutdown.", id)
 			return now, stateControlledShutdown
 		case w.shutDown:
-			h.log.Info("Unfenced broker has requested and been granted an immediate shutdown.", "broker", id)
+			h.say("Unfenced broker %d has requested and been granted an immediate shutdown.", id)
 			return now, stateShutdownNow
 		}
 		return now, stateUnfenced
@@ -160,13 +163,13 @@ func (h *heartbeats) next(id int32, w wish, registered int64, hasLeaderships fun
 		h.log.Debug("Broker is in controlled shutdown state, but can not shut down because more leaders still need to be moved.", "broker", id)
 		return now, stateControlledShutdown
 	}
-	if lowest := h.lowestActiveOffset(); s.shutdownOffset > lowest {
+	lowest := h.lowestActiveOffset()
+	if s.shutdownOffset > lowest {
 		h.log.Debug("The request from the broker to shut down can not yet be granted because the lowest active offset is not greater than the broker's shutdown offset.",
 			"broker", id, "lowestActiveOffset", lowest, "shutdownOffset", s.shutdownOffset)
 		return now, stateControlledShutdown
 	}
-	h.log.Info("The request from the broker to shut down has been granted since the lowest active offset is now greater than the broker's controlled shutdown offset.",
-		"broker", id, "shutdownOffset", s.shutdownOffset)
+	h.say("The request from broker %d to shut down has been granted since the lowest active offset %d is now greater than the broker's controlled shutdown offset %d.", id, lowest, s.shutdownOffset)
 	return now, stateShutdownNow
 }
 

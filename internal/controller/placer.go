@@ -113,7 +113,7 @@ func (p *placer) check(replicationFactor int) string {
 	case p.unfenced == 0:
 		return "All brokers are currently fenced."
 	case replicationFactor > p.brokers:
-		return fmt.Sprintf("The target replication factor of %d cannot be reached because only %d broker(s) are registered.", replicationFactor, p.brokers)
+		return fmt.Sprintf("The target replication factor of %d cannot be reached because only %d broker(s) are registered or some brokers have all their log directories cordoned.", replicationFactor, p.brokers)
 	}
 	return ""
 }
