@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 func loaded(tb testing.TB, brokers, topics int) *worldBase {
 	w := &worldBase{}
 	w.open(tb, FromNode(testNode(tb), testClusterID))
+	w.c.log = slog.New(slog.DiscardHandler)
+	w.c.state = w.c.newState()
+	w.c.state.registry.Snapshot(-1)
 	w.quorum.lead()
 	w.env.run()
 	for id := range int32(brokers) {

@@ -23,7 +23,7 @@ type alterRequest struct {
 	whole        bool // the older request: what is not given is removed
 }
 
-// IncrementalAlterConfigs: key 44, versions 0–1 (KIP-339). Path: alterConfigs → ConfigRecords, ClearElrRecords → stable → answer.
+// IncrementalAlterConfigs is key 44, versions 0–1 (KIP-339). Path: alterConfigs → ConfigRecords, ClearElrRecords → stable → answer.
 // Errors of a resource, nothing of which is applied then: 42 repeated, null or duplicate keys, a broker's name; 35 unknown
 // type; 40 a value, an unknown topic setting, appending to what is no list; 3 no such topic; 102 no such node; 41.
 func (c *Controller) IncrementalAlterConfigs(ctx *rpc.Context, req *protocol.IncrementalAlterConfigsRequest, respond func(*protocol.IncrementalAlterConfigsResponse)) {
@@ -47,7 +47,7 @@ func (c *Controller) IncrementalAlterConfigs(ctx *rpc.Context, req *protocol.Inc
 	})
 }
 
-// AlterConfigs: key 33, versions 0–2. The older request: the settings given become all that the resource has. Path and
+// AlterConfigs is key 33, versions 0–2. The older request: the settings given become all that the resource has. Path and
 // errors as IncrementalAlterConfigs.
 func (c *Controller) AlterConfigs(ctx *rpc.Context, req *protocol.AlterConfigsRequest, respond func(*protocol.AlterConfigsResponse)) {
 	a := alterRequest{validateOnly: req.ValidateOnly, whole: true}

@@ -9,7 +9,7 @@ import (
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// BrokerRegistration: key 62, versions 0–4. v2: log directories (KIP-858). v3: the epoch before a clean stop (KIP-966).
+// BrokerRegistration is key 62, versions 0–4. v2: log directories (KIP-858). v3: the epoch before a clean stop (KIP-966).
 // v4: features whose lowest level is 0.
 // Path: cluster.go registerBroker, which cleans up behind the last incarnation → RegisterBrokerRecord → stable → epoch.
 // Errors: 104 other cluster, 101 the id is in use, 119 directories or no metadata.version, 35 features, 41.
@@ -28,7 +28,7 @@ func (c *Controller) BrokerRegistration(ctx *rpc.Context, req *protocol.BrokerRe
 	})
 }
 
-// BrokerHeartbeat: key 63, versions 0–2. v1: offline directories (KIP-858). v2: cordoned ones.
+// BrokerHeartbeat is key 63, versions 0–2. v1: offline directories (KIP-858). v2: cordoned ones.
 // Path: the session is extended at once; on the queue leaders.go heartbeat → records of a change of state → stable → answer.
 // Errors: 77 not this incarnation, 41.
 func (c *Controller) BrokerHeartbeat(_ *rpc.Context, req *protocol.BrokerHeartbeatRequest, respond func(*protocol.BrokerHeartbeatResponse)) {
@@ -53,7 +53,7 @@ func (c *Controller) BrokerHeartbeat(_ *rpc.Context, req *protocol.BrokerHeartbe
 	})
 }
 
-// UnregisterBroker: key 64, version 0.
+// UnregisterBroker is key 64, version 0.
 // Path: leaders.go unregisterBroker → PartitionChangeRecords, UnregisterBrokerRecord → stable → answer.
 // Errors: 102 not registered, 44, 41.
 func (c *Controller) UnregisterBroker(_ *rpc.Context, req *protocol.UnregisterBrokerRequest, respond func(*protocol.UnregisterBrokerResponse)) {
@@ -66,7 +66,7 @@ func (c *Controller) UnregisterBroker(_ *rpc.Context, req *protocol.UnregisterBr
 	})
 }
 
-// ControllerRegistration: key 70, version 0 (KIP-919).
+// ControllerRegistration is key 70, version 0 (KIP-919).
 // Path: cluster.go registerController → RegisterControllerRecord → stable → answer. Errors: 35, 41.
 func (c *Controller) ControllerRegistration(_ *rpc.Context, req *protocol.ControllerRegistrationRequest, respond func(*protocol.ControllerRegistrationResponse)) {
 	appendWrite(c, "registerController", 0, func() (Result[struct{}], error) {
@@ -78,7 +78,7 @@ func (c *Controller) ControllerRegistration(_ *rpc.Context, req *protocol.Contro
 	})
 }
 
-// UnregisterController: key 94, version 0.
+// UnregisterController is key 94, version 0.
 // Path: cluster.go unregisterController → UnregisterControllerRecord → stable → answer.
 // Errors: 42 itself, 35, 136 not registered, 41.
 func (c *Controller) UnregisterController(_ *rpc.Context, req *protocol.UnregisterControllerRequest, respond func(*protocol.UnregisterControllerResponse)) {
@@ -94,7 +94,7 @@ func (c *Controller) UnregisterController(_ *rpc.Context, req *protocol.Unregist
 	})
 }
 
-// AllocateProducerIds: key 67, version 0 (KIP-730).
+// AllocateProducerIds is key 67, version 0 (KIP-730).
 // Path: producerids.go allocate → ProducerIdsRecord → stable → answer. Errors: 77, 41.
 func (c *Controller) AllocateProducerIds(_ *rpc.Context, req *protocol.AllocateProducerIdsRequest, respond func(*protocol.AllocateProducerIdsResponse)) {
 	appendWrite(c, "allocateProducerIds", 0, func() (Result[int64], error) {
@@ -110,7 +110,7 @@ func (c *Controller) AllocateProducerIds(_ *rpc.Context, req *protocol.AllocateP
 	})
 }
 
-// UpdateFeatures: key 57, versions 0–2. v1: upgrade types, validate only (KIP-778). v2: no answers by feature.
+// UpdateFeatures is key 57, versions 0–2. v1: upgrade types, validate only (KIP-778). v2: no answers by feature.
 // Path: features.go update → FeatureLevelRecords, and settings that ELR needs first → stable → answer.
 // Errors: 95 with the first feature's problem, 41, 7.
 func (c *Controller) UpdateFeatures(ctx *rpc.Context, req *protocol.UpdateFeaturesRequest, respond func(*protocol.UpdateFeaturesResponse)) {
@@ -159,7 +159,7 @@ const (
 	allClusterOps      int32 = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 )
 
-// DescribeCluster at a controller: key 60, versions 0–2 (KIP-700). v1: endpoint types (KIP-919). v2: fenced brokers.
+// DescribeCluster is key 60 at a controller, versions 0–2 (KIP-700). v1: endpoint types (KIP-919). v2: fenced brokers.
 // Path: read of the stable state: the registered controllers that have the listener the request came in on.
 // Errors: 115 unknown endpoint type, 114 brokers asked for (both 42 in v0), 35.
 func (c *Controller) DescribeCluster(ctx *rpc.Context, req *protocol.DescribeClusterRequest, respond func(*protocol.DescribeClusterResponse)) {

@@ -5,7 +5,7 @@ import (
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// AlterPartition: key 56, versions 2–3. v2: topic ids. v3: broker epochs of the ISR (KIP-903).
+// AlterPartition is key 56, versions 2–3. v2: topic ids. v3: broker epochs of the ISR (KIP-903).
 // Path: alter_partition.go alterPartition → PartitionChangeRecords → stable → answer.
 // Errors of a partition in Kafka's order: 100, 3, 41 the leader knows more, 74, 42, 95, 42, 107; 108 with a record. Of
 // the request: 77 stale broker, 41.
@@ -22,7 +22,7 @@ func (c *Controller) AlterPartition(ctx *rpc.Context, req *protocol.AlterPartiti
 	})
 }
 
-// ElectLeaders: key 43, versions 0–2. v1: unclean elections (KIP-460).
+// ElectLeaders is key 43, versions 0–2. v1: unclean elections (KIP-460).
 // Path: leaders.go electLeaders → PartitionChangeRecords → stable → answer.
 // Errors of a partition: 3, 84 not needed, 80 the preferred one is not available, 83 nobody is. Of the request: 42, 44, 41, 7.
 func (c *Controller) ElectLeaders(_ *rpc.Context, req *protocol.ElectLeadersRequest, respond func(*protocol.ElectLeadersResponse)) {
@@ -45,7 +45,7 @@ func (c *Controller) ElectLeaders(_ *rpc.Context, req *protocol.ElectLeadersRequ
 	})
 }
 
-// AssignReplicasToDirs: key 73, version 0 (KIP-858).
+// AssignReplicasToDirs is key 73, version 0 (KIP-858).
 // Path: alter_partition.go assignDirs → PartitionChangeRecords → stable → answer.
 // Errors of a partition: 100, 3, 6 not a replica. Of the request: 35, 77, 41.
 func (c *Controller) AssignReplicasToDirs(_ *rpc.Context, req *protocol.AssignReplicasToDirsRequest, respond func(*protocol.AssignReplicasToDirsResponse)) {
@@ -60,7 +60,7 @@ func (c *Controller) AssignReplicasToDirs(_ *rpc.Context, req *protocol.AssignRe
 	})
 }
 
-// AlterPartitionReassignments: key 45, versions 0–1 (KIP-455). v1: whether the number of replicas may change (KIP-860).
+// AlterPartitionReassignments is key 45, versions 0–1 (KIP-455). v1: whether the number of replicas may change (KIP-860).
 // Path: reassign.go reassign → PartitionChangeRecords → stable → answer; completed later by AlterPartition.
 // Errors of a partition: 3, 39 assignment, 38 number of replicas, 85 nothing to cancel. Of the request: 44, 41, 7.
 func (c *Controller) AlterPartitionReassignments(_ *rpc.Context, req *protocol.AlterPartitionReassignmentsRequest, respond func(*protocol.AlterPartitionReassignmentsResponse)) {
@@ -82,7 +82,7 @@ func (c *Controller) AlterPartitionReassignments(_ *rpc.Context, req *protocol.A
 	})
 }
 
-// ListPartitionReassignments: key 46, version 0 (KIP-455). Path: read of the stable state in reassign.go. Errors: 41.
+// ListPartitionReassignments is key 46, version 0 (KIP-455). Path: read of the stable state in reassign.go. Errors: 41.
 func (c *Controller) ListPartitionReassignments(_ *rpc.Context, req *protocol.ListPartitionReassignmentsRequest, respond func(*protocol.ListPartitionReassignmentsResponse)) {
 	appendRead(c, "listPartitionReassignments", func(offset int64) (*protocol.ListPartitionReassignmentsResponse, error) {
 		if c.claimEpoch < 0 {

@@ -18,7 +18,7 @@ func (c *Controller) forwarded(ctx *rpc.Context) bool {
 	return !slices.Contains(c.cfg.Node.ControllerListeners, ctx.Listener)
 }
 
-// CreateTopics: key 19, versions 2–7. v4: -1 counts are defaults (KIP-464). v5: settings in the answer (KIP-525). v7:
+// CreateTopics is key 19, versions 2–7. v4: -1 counts are defaults (KIP-464). v5: settings in the answer (KIP-525). v7:
 // topic ids (KIP-516).
 // Path: repeated and forbidden names → topics.go createTopics → records → stable → answer.
 // Errors of a topic, first found: 36 exists, 17 name or collision, 40 settings, 42 assignment beside counts, 39, 38, 37.
@@ -61,7 +61,7 @@ func (c *Controller) CreateTopics(ctx *rpc.Context, req *protocol.CreateTopicsRe
 
 type deleteResult = protocol.DeleteTopicsResponseDeletableTopicResult
 
-// DeleteTopics: key 20, versions 1–6. v5: messages. v6: by id (KIP-516).
+// DeleteTopics is key 20, versions 1–6. v5: messages. v6: by id (KIP-516).
 // Path: names and ids that cannot be meant → topic ids → a RemoveTopicRecord each → stable → answer.
 // Errors of a topic: 42 repeated, both or neither of name and id, 3 unknown name, 100 unknown id; 73 where deletion is off.
 func (c *Controller) DeleteTopics(ctx *rpc.Context, req *protocol.DeleteTopicsRequest, respond func(*protocol.DeleteTopicsResponse)) {
@@ -175,7 +175,7 @@ func (m *replication) deleteTopics(asked []protocol.DeleteTopicsRequestDeleteTop
 
 type createPartitionsResult = protocol.CreatePartitionsResponseCreatePartitionsTopicResult
 
-// CreatePartitions: key 37, versions 0–3.
+// CreatePartitions is key 37, versions 0–3.
 // Path: repeated names → topics.go createPartitions → PartitionRecords → stable → answer.
 // Errors of a topic: 42 repeated, 3 unknown, 37 no increase, 39 assignment, 38 placement. Of the request: 44, 41, 7.
 func (c *Controller) CreatePartitions(_ *rpc.Context, req *protocol.CreatePartitionsRequest, respond func(*protocol.CreatePartitionsResponse)) {

@@ -128,6 +128,7 @@ func (h *heartbeats) next(id int32, w wish, registered int64, hasLeaderships fun
 	s := h.brokers[id]
 	now = s.state()
 	switch now {
+	case stateControlledShutdown, stateShutdownNow: // below
 	case stateFenced:
 		switch {
 		case w.shutDown:

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -23,8 +22,13 @@ type testEnv struct {
 	log     *slog.Logger
 }
 
+// nowhere takes what is logged: log lines are made, so that making them is tested too.
+type nowhere struct{}
+
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
 func newTestEnv() *testEnv {
-	return &testEnv{rng: rand.New(rand.NewPCG(1, 2)), log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))}
+	return &testEnv{rng: rand.New(rand.NewPCG(1, 2)), log: slog.New(slog.NewTextHandler(nowhere{}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }
 
 func (e *testEnv) Monotonic() time.Duration  { return e.now }
