@@ -151,11 +151,14 @@ func (q *testQuorum) SchedulePreparedAppend() {
 	}
 }
 
-func (q *testQuorum) commit() {
-	if fresh := q.log[q.handed:]; len(fresh) > 0 {
+func (q *testQuorum) commit() { q.commitUpTo(len(q.log)) }
+
+// commitUpTo commits the first n batches of the log.
+func (q *testQuorum) commitUpTo(n int) {
+	if fresh := q.log[q.handed:n]; len(fresh) > 0 {
 		q.listener.HandleCommit(slices.Clone(fresh))
 	}
-	q.handed = len(q.log)
+	q.handed = n
 }
 
 func (q *testQuorum) Resign(epoch int32) {

@@ -31,7 +31,16 @@ func (w *traceWorld) cmdOpen() {
 
 func (w *traceWorld) cmdLead()   { w.quorum.lead() }
 func (w *traceWorld) cmdFollow() { w.quorum.follow(int32(w.num("leader", -1))) }
-func (w *traceWorld) cmdCommit() { w.quorum.hold = false; w.quorum.commit() }
+
+// commit [batches=n]: all, from now on at once, or just the next n.
+func (w *traceWorld) cmdCommit() {
+	if w.has("batches") {
+		w.quorum.commitUpTo(w.quorum.handed + int(w.num("batches", 0)))
+		return
+	}
+	w.quorum.hold = false
+	w.quorum.commit()
+}
 
 func (w *traceWorld) cmdElapse() {
 	d, err := time.ParseDuration(w.d.CmdArgs[0].Key)
