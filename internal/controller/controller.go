@@ -20,7 +20,7 @@ type Quorum interface {
 	LeaderAndEpoch() raft.LeaderAndEpoch
 	LogEndOffset() int64
 	KRaftVersion() int16
-	VoterIDs() []int32
+	Voters() *raft.VoterSet
 }
 
 // Controller is a controller of the quorum, active or standing by. Its handlers may be called from any goroutine;

@@ -140,7 +140,7 @@ func (c *Controller) resourceExists(r resource) error {
 		if c.state.cluster.brokers.Has(id) || c.state.cluster.controllers.Has(id) {
 			return nil
 		}
-		for _, voter := range c.quorum.VoterIDs() {
+		for _, voter := range c.quorum.Voters().IDs() {
 			if voter == id {
 				return nil
 			}

@@ -139,7 +139,7 @@ func (c *Controller) UpdateFeatures(ctx *rpc.Context, req *protocol.UpdateFeatur
 
 func (c *Controller) updateFeatures(req *protocol.UpdateFeaturesRequest, version int16) ([]metadata.Versioned, error) {
 	s := c.state
-	records, err := s.features.update(req, version, support{s.cluster, c.quorum.VoterIDs()}, c.quorum.KRaftVersion())
+	records, err := s.features.update(req, version, support{s.cluster, c.quorum.Voters().IDs()}, c.quorum.KRaftVersion())
 	if err != nil {
 		return nil, err
 	}

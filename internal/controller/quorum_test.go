@@ -118,7 +118,13 @@ type testQuorum struct {
 
 func (q *testQuorum) LeaderAndEpoch() raft.LeaderAndEpoch { return q.leader }
 func (q *testQuorum) KRaftVersion() int16                 { return 1 }
-func (q *testQuorum) VoterIDs() []int32                   { return q.voters }
+func (q *testQuorum) Voters() *raft.VoterSet {
+	var voters []raft.Voter
+	for _, id := range q.voters {
+		voters = append(voters, raft.Voter{Key: raft.ReplicaKey{ID: id}})
+	}
+	return raft.NewVoterSet(voters...)
+}
 
 func (q *testQuorum) LogEndOffset() int64 {
 	if n := len(q.log); n > 0 {

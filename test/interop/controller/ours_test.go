@@ -36,8 +36,10 @@ func (q *memoryQuorum) LeaderAndEpoch() raft.LeaderAndEpoch {
 }
 func (q *memoryQuorum) LogEndOffset() int64 { return q.next }
 func (q *memoryQuorum) KRaftVersion() int16 { return 1 }
-func (q *memoryQuorum) VoterIDs() []int32   { return []int32{1} }
-func (q *memoryQuorum) Resign(int32)        {}
+func (q *memoryQuorum) Voters() *raft.VoterSet {
+	return raft.NewVoterSet(raft.Voter{Key: raft.ReplicaKey{ID: 1}})
+}
+func (q *memoryQuorum) Resign(int32) {}
 
 func (q *memoryQuorum) PrepareAppend(epoch int32, records []metadata.Versioned) (int64, error) {
 	b := raft.Batch{BaseOffset: q.next, LastOffset: q.next + int64(len(records)) - 1, Epoch: epoch, Records: records}
