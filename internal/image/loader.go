@@ -1,9 +1,9 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -146,17 +146,17 @@ func (l *Loader) record(rec metadata.Record) error {
 	switch rec.(type) {
 	case *metadata.BeginTransactionRecord:
 		if l.inTxn {
-			return fmt.Errorf("a transaction begins inside another")
+			return errors.New("a transaction begins inside another")
 		}
 		l.inTxn = true
 	case *metadata.EndTransactionRecord:
 		if !l.inTxn {
-			return fmt.Errorf("the end of a transaction that did not begin")
+			return errors.New("the end of a transaction that did not begin")
 		}
 		l.inTxn = false
 	case *metadata.AbortTransactionRecord:
 		if !l.inTxn {
-			return fmt.Errorf("the abort of a transaction that did not begin")
+			return errors.New("the abort of a transaction that did not begin")
 		}
 		l.inTxn = false
 		l.delta = NewDelta(l.image.Load()) // what stood before it was published at its beginning
@@ -228,6 +228,7 @@ type snapshotSource interface {
 	ID() raft.SnapshotID
 	LastContainedLogTime() int64
 	Next() (raft.Batch, bool, error)
+	Close() error
 }
 
 func (l *Loader) loadSnapshot(r snapshotSource) {
@@ -236,8 +237,9 @@ func (l *Loader) loadSnapshot(r snapshotSource) {
 	for index := 0; ; {
 		b, ok, err := r.Next()
 		if err != nil {
+			_ = r.Close()
 			// Half a snapshot is no state: stay at the old one.
-			l.onFault(fmt.Errorf("load snapshot %s: %w", SnapshotName(id), err))
+			l.onFault(fmt.Errorf("load snapshot %s: %w", id, err))
 			return
 		}
 		if !ok {
@@ -258,13 +260,6 @@ func (l *Loader) loadSnapshot(r snapshotSource) {
 	img = d.Apply(img.Provenance) // shares with the old one what is equal
 	l.reset(img)
 	m.Elapsed = l.env.Monotonic() - start
-	l.env.Logger().Info(fmt.Sprintf("handleLoadSnapshot(%s): generated a metadata delta between offset %d and this snapshot in %d us.", SnapshotName(id), old.Provenance.Offset, m.Elapsed.Microseconds()))
+	l.env.Logger().Info(fmt.Sprintf("handleLoadSnapshot(%s): generated a metadata delta between offset %d and this snapshot in %d us.", id, old.Provenance.Offset, m.Elapsed.Microseconds()))
 	l.publish("maybePublishMetadata(SNAPSHOT)", d, img, m)
-}
-
-// SnapshotName is the name of a snapshot, as its file has it without extension.
-func SnapshotName(id raft.SnapshotID) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%020d-%010d", id.EndOffset, id.Epoch)
-	return b.String()
 }

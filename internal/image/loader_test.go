@@ -30,8 +30,9 @@ func (d *direct) Go(_ string, fn func())     { fn() }
 func (directQueue) Post(_ string, fn func()) { fn() }
 func (directQueue) Close(done func())        { done() }
 func (h hwFunc) HighWatermark() int64        { return h() }
-func (s snap) ID() raft.SnapshotID           { return s.id }
-func (s snap) LastContainedLogTime() int64   { return 77 }
+func (s *snap) ID() raft.SnapshotID          { return s.id }
+func (s *snap) LastContainedLogTime() int64  { return 77 }
+func (s *snap) Close() error                 { s.closed = true; return nil }
 func (s *snap) Next() (raft.Batch, bool, error) {
 	if len(s.batches) == 0 {
 		return raft.Batch{}, false, s.err
@@ -48,6 +49,7 @@ type (
 		id      raft.SnapshotID
 		batches []raft.Batch
 		err     error
+		closed  bool
 	}
 )
 
@@ -250,8 +252,12 @@ func TestSnapshotReplacesTheState(t *testing.T) {
 	w.want("a @50 [p q x] from 49: [q]")
 
 	w.end = 0
-	w.l.loadSnapshot(&snap{id: raft.SnapshotID{EndOffset: 90, Epoch: 4}, batches: []raft.Batch{w.batch("r")}, err: errors.New("bad CRC")})
+	bad := &snap{id: raft.SnapshotID{EndOffset: 90, Epoch: 4}, batches: []raft.Batch{w.batch("r")}, err: errors.New("bad CRC")}
+	w.l.loadSnapshot(bad)
 	w.want()
+	if !bad.closed {
+		t.Error("the bad snapshot was not closed")
+	}
 	if len(w.faults) != 1 || !strings.Contains(w.faults[0], "load snapshot 00000000000000000090-0000000004: bad CRC") {
 		t.Errorf("faults: %q", w.faults)
 	}
@@ -272,7 +278,7 @@ func TestSnapshotGenerator(t *testing.T) {
 	var made []string
 	last := &memorySnapshot{}
 	g := NewSnapshotGenerator(w.env, 250, time.Hour, func(id raft.SnapshotID, at int64) (SnapshotWriter, error) {
-		made = append(made, fmt.Sprintf("%s at %d", SnapshotName(id), at))
+		made = append(made, fmt.Sprintf("%s at %d", id, at))
 		last = &memorySnapshot{}
 		return last, nil
 	})

@@ -67,20 +67,20 @@ func (g *SnapshotGenerator) write(img *Image, reason string) {
 	g.env.Go("metadata-snapshot", func() {
 		defer g.busy.Store(false)
 		id := raft.SnapshotID{EndOffset: img.Provenance.Offset + 1, Epoch: img.Provenance.Epoch}
-		log, name := g.env.Logger(), SnapshotName(id)
-		log.Info(fmt.Sprintf("Creating new KRaft snapshot file snapshot %s because %s.", name, reason))
+		log := g.env.Logger()
+		log.Info(fmt.Sprintf("Creating new KRaft snapshot file snapshot %s because %s.", id, reason))
 		if err := g.writeTo(img, id); err != nil {
-			log.Error("Encountered snapshot fault", "snapshot", name, "err", err)
+			log.Error("Encountered snapshot fault", "snapshot", id, "err", err)
 			return
 		}
-		log.Info("Successfully wrote snapshot " + name)
+		log.Info("Successfully wrote snapshot " + id.String())
 	})
 }
 
 func (g *SnapshotGenerator) writeTo(img *Image, id raft.SnapshotID) error {
 	w, err := g.create(id, img.Provenance.Time)
 	if err != nil {
-		return fmt.Errorf("create snapshot %s: %w", SnapshotName(id), err)
+		return fmt.Errorf("create snapshot %s: %w", id, err)
 	}
 	if w == nil {
 		return nil
@@ -93,7 +93,7 @@ func (g *SnapshotGenerator) writeTo(img *Image, id raft.SnapshotID) error {
 		err = cerr
 	}
 	if err != nil {
-		return fmt.Errorf("write snapshot %s: %w", SnapshotName(id), err)
+		return fmt.Errorf("write snapshot %s: %w", id, err)
 	}
 	return nil
 }
