@@ -66,6 +66,7 @@ func (s *shard) groupToJoin(r *joinRequest) (*classicGroup, *kerr.Error) {
 		return nil, kerr.UnknownMemberId
 	}
 	g := s.newClassic(r.groupID)
+	g.stateTimeMs = s.nowMs()
 	if _, err := s.rt.Append(append(records, groupRecord(g, nil))); err != nil {
 		g.logger.Warn("Failed to write empty metadata for group", "error", err)
 		return nil, protocolError(err)

@@ -178,6 +178,9 @@ func (s *shard) replayClassic(id string, value []byte) error {
 	}
 	g.generation, g.stateTimeMs = v.Generation, v.CurrentStateTimestamp
 	for i := range v.Members {
+		if _, again := g.byID[v.Members[i].MemberId]; again {
+			return fmt.Errorf("group %q has member %q twice", id, v.Members[i].MemberId)
+		}
 		g.add(s.memberFromRecord(g, v, &v.Members[i]), nil)
 	}
 	g.protocol, g.leader = v.Protocol, v.Leader
