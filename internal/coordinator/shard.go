@@ -228,14 +228,21 @@ func (sh *Shard) unload() {
 	sh.logger.Info("Finished unloading metadata", "leaderEpoch", sh.epoch)
 }
 
+// appendErrors is what a client of the coordinator is told of an error of its partition.
+var appendErrors = map[int16]error{
+	kerr.UnknownTopicOrPartition.Code:      kerr.CoordinatorNotAvailable,
+	kerr.NotEnoughReplicas.Code:            kerr.CoordinatorNotAvailable,
+	kerr.NotEnoughReplicasAfterAppend.Code: kerr.CoordinatorNotAvailable,
+	kerr.RequestTimedOut.Code:              kerr.CoordinatorNotAvailable,
+	kerr.NotLeaderOrFollower.Code:          kerr.NotCoordinator,
+	kerr.FencedLeaderEpoch.Code:            kerr.NotCoordinator,
+	kerr.KafkaStorageError.Code:            kerr.NotCoordinator,
+}
+
 // AppendError turns the error of a partition into what a client of the coordinator understands.
 func AppendError(err error) error {
-	switch kerr.FromCode(kerr.Code(err)) {
-	case kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.RequestTimedOut:
-		return kerr.CoordinatorNotAvailable
-	case kerr.NotLeaderOrFollower, kerr.FencedLeaderEpoch, kerr.KafkaStorageError:
-		return kerr.NotCoordinator
-	default:
-		return kerr.UnknownServerError
+	if e, ok := appendErrors[kerr.Code(err)]; ok {
+		return e
 	}
+	return kerr.UnknownServerError
 }

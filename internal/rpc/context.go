@@ -7,6 +7,8 @@
 package rpc
 
 import (
+	"net/netip"
+
 	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/protocol"
 )
@@ -28,6 +30,37 @@ type Context struct {
 
 	// CloseConn ends the connection after a request that cannot be answered. Set by server.
 	CloseConn func(reason string)
+}
+
+// ClientHost is the peer's address as Java prints an address without a name: a slash, and IPv6 with all its zeros. Group
+// records and descriptions have it.
+func (c *Context) ClientHost() string {
+	remote := c.RemoteAddr
+	ap, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return "/" + remote
+	}
+	a := ap.Addr().Unmap()
+	if a.Is4() {
+		return "/" + a.String()
+	}
+	b := a.As16()
+	out := []byte{'/'}
+	const digits = "0123456789abcdef"
+	for i := 0; i < 16; i += 2 {
+		if i > 0 {
+			out = append(out, ':')
+		}
+		v := uint16(b[i])<<8 | uint16(b[i+1])
+		started := false
+		for shift := 12; shift >= 0; shift -= 4 {
+			d := v >> shift & 15
+			if d != 0 || started || shift == 0 {
+				out, started = append(out, digits[d]), true
+			}
+		}
+	}
+	return string(out)
 }
 
 // FetchReply is the answer to Fetch. Records of partitions may lie in files: External holds, in the order of the

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/ottla-io/ottla/internal/coordinator"
@@ -71,7 +72,7 @@ func (s *shard) validateCommit(r *commitRequest) error {
 		}
 	case *modernGroup:
 		if err := g.validateOffsets(&r.memberID, r.generation, true); err != nil {
-			if err == kerr.StaleMemberEpoch && r.version < 9 {
+			if errors.Is(err, kerr.StaleMemberEpoch) && r.version < 9 {
 				return kerr.UnsupportedVersion // old clients do not know the error
 			}
 			return err

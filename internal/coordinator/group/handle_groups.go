@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/ottla-io/ottla/internal/coordinator"
@@ -27,7 +28,7 @@ func (s *Service) ListGroups(_ *rpc.Context, req *protocol.ListGroupsRequest, re
 			switch {
 			case p.err == nil:
 				resp.Groups = append(resp.Groups, p.groups...)
-			case p.err != kerr.NotCoordinator && resp.ErrorCode == 0:
+			case !errors.Is(p.err, kerr.NotCoordinator) && resp.ErrorCode == 0:
 				resp.ErrorCode = kerr.Code(p.err)
 			}
 		}

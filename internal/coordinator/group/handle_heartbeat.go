@@ -1,6 +1,8 @@
 package group
 
 import (
+	"errors"
+
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/rpc"
@@ -23,7 +25,7 @@ func (s *Service) Heartbeat(_ *rpc.Context, req *protocol.HeartbeatRequest, resp
 	s.do("Heartbeat", req.GroupId, func(sh *shard) {
 		answer(sh.heartbeat(req.GroupId, req.MemberId, req.GroupInstanceId, req.GenerationId))
 	}, func(err error) {
-		if err == kerr.CoordinatorLoadInProgress {
+		if errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			err = nil
 		}
 		answer(err)

@@ -2,7 +2,6 @@ package group
 
 import (
 	"bytes"
-	"net/netip"
 
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -35,7 +34,7 @@ func (s *Service) JoinGroup(ctx *rpc.Context, req *protocol.JoinGroupRequest, re
 	}
 	r := &joinRequest{
 		groupID: req.GroupId, memberID: req.MemberId, instanceID: req.GroupInstanceId,
-		clientID: ctx.ClientID, clientHost: clientHost(ctx.RemoteAddr),
+		clientID: ctx.ClientID, clientHost: ctx.ClientHost(),
 		protocolType: req.ProtocolType, candidates: candidates(req.Protocols),
 		sessionTimeoutMs: req.SessionTimeoutMs, rebalanceTimeoutMs: req.RebalanceTimeoutMs,
 		reason:        deref(req.Reason, "not provided"),
@@ -64,33 +63,4 @@ func candidates(protocols []protocol.JoinGroupRequestProtocol) []candidate {
 		all = append(all, candidate{p.Name, bytes.Clone(p.Metadata)})
 	}
 	return all
-}
-
-// clientHost is the peer's address as Java prints an address without a name: a slash, and IPv6 with all its zeros.
-func clientHost(remote string) string {
-	ap, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return "/" + remote
-	}
-	a := ap.Addr().Unmap()
-	if a.Is4() {
-		return "/" + a.String()
-	}
-	b := a.As16()
-	out := []byte{'/'}
-	const digits = "0123456789abcdef"
-	for i := 0; i < 16; i += 2 {
-		if i > 0 {
-			out = append(out, ':')
-		}
-		v := uint16(b[i])<<8 | uint16(b[i+1])
-		started := false
-		for shift := 12; shift >= 0; shift -= 4 {
-			d := v >> shift & 15
-			if d != 0 || started || shift == 0 {
-				out, started = append(out, digits[d]), true
-			}
-		}
-	}
-	return string(out)
 }

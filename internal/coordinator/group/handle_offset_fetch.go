@@ -1,6 +1,8 @@
 package group
 
 import (
+	"errors"
+
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/rpc"
@@ -144,7 +146,7 @@ func (s *Service) fetchGroup(r *fetchRequest, done func([]fetchedTopic, error)) 
 			return
 		}
 		sh.rt.WhenCommitted(func(err error) {
-			if err == kerr.CoordinatorNotAvailable {
+			if errors.Is(err, kerr.CoordinatorNotAvailable) {
 				err = kerr.NotCoordinator // which consumers before 3.9 retry, and this one they do not
 			}
 			done(topics, err)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,8 +85,9 @@ func (s *shard) accepts(g *classicGroup, memberID string) bool {
 		return ok && m.awaitJoin != nil || g.awaitingJoin < int(s.cfg.MaxSize)
 	case completingRebalance, stable:
 		return ok || len(g.members) < int(s.cfg.MaxSize)
+	default:
+		return true
 	}
-	return true
 }
 
 // joinNew takes in one who has no member id yet.
@@ -367,7 +369,8 @@ func (s *shard) completeJoin(g *classicGroup) {
 
 // protocolError is the protocol error in err.
 func protocolError(err error) *kerr.Error {
-	if e, ok := kerr.FromCode(kerr.Code(err)).(*kerr.Error); ok {
+	var e *kerr.Error
+	if errors.As(err, &e) {
 		return e
 	}
 	return kerr.UnknownServerError

@@ -101,8 +101,9 @@ func (g *modernGroup) protocolType() string {
 		return "share"
 	case streamsType:
 		return "streams"
+	default:
+		return consumerProtocolType
 	}
-	return consumerProtocolType
 }
 
 // subscribedTo says whether a member may read the topic. A regular expression, which is resolved by the coordinator

@@ -94,6 +94,7 @@ func (s *shard) leave(groupID string, members []protocol.LeaveGroupRequestMember
 			s.prepareOrCompleteJoin(g, "explicit `LeaveGroup` request for ("+strings.Join(left, ", ")+") members.")
 		case preparingRebalance:
 			s.maybeCompleteJoin(g)
+		default:
 		}
 	}
 	return answers

@@ -689,10 +689,7 @@ func newKafkaSide(t *testing.T) *kafkaSide {
 	}
 	find := protocol.NewFindCoordinatorRequest()
 	find.Key = "any"
-	for {
-		if k.ask(protocol.KeyFindCoordinator, 2, find).(*protocol.FindCoordinatorResponse).ErrorCode == 0 {
-			break
-		}
+	for k.ask(protocol.KeyFindCoordinator, 2, find).(*protocol.FindCoordinatorResponse).ErrorCode != 0 {
 		time.Sleep(time.Second) //nolint:forbidigo // a real server is being waited for
 	}
 	list := protocol.NewListGroupsRequest()
@@ -791,8 +788,8 @@ func (o *ourSide) do(cmd, arg string) string {
 		var err error
 		if arg != "off" {
 			for c := int16(1); c < 140; c++ {
-				if e, ok := kerr.FromCode(c).(*kerr.Error); ok && e.Name == arg {
-					err = e
+				if kerr.Name(c) == arg {
+					err = kerr.FromCode(c)
 				}
 			}
 		}

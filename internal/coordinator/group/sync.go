@@ -43,6 +43,8 @@ func (s *shard) sync(r *syncRequest, answer func(*protocol.SyncGroupResponse)) {
 	case stable:
 		s.synced(g, m)
 		answer(assigned(g, m))
+	default: // it would not have members
+		answer(syncError(kerr.UnknownMemberId))
 	}
 }
 
