@@ -174,3 +174,6 @@ func (l *Log) Batches() []record.Batch {
 
 // NotLeader is the refusal of a deposed leader.
 var NotLeader error = kerr.NotLeaderOrFollower
+
+// Forget drops the batches but keeps the offsets, for benchmarks.
+func (l *Log) Forget() { l.mu.Lock(); l.batches = nil; l.mu.Unlock() }
