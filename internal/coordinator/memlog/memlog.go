@@ -177,3 +177,15 @@ var NotLeader error = kerr.NotLeaderOrFollower
 
 // Forget drops the batches but keeps the offsets, for benchmarks.
 func (l *Log) Forget() { l.mu.Lock(); l.batches = nil; l.mu.Unlock() }
+
+// Lose drops what is not committed, as a leader that did not have it does, and says whether there was any.
+func (l *Log) Lose() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.end > l.high
+	for len(l.batches) > 0 && l.batches[len(l.batches)-1].BaseOffset() >= l.high {
+		l.batches = l.batches[:len(l.batches)-1]
+	}
+	l.end = l.high
+	return lost
+}
