@@ -24,7 +24,8 @@ type question struct {
 	req     protocol.Request
 }
 
-// TestSameAnswers asks both nodes the same questions in the same order.
+// TestSameAnswers asks both nodes the same questions in the same order. In the end both have the same records in their
+// logs, and ours can go on with Kafka's.
 func TestSameAnswers(t *testing.T) {
 	kafka, ours := startKafka(t), startOurs(t)
 	for _, q := range questions() {
@@ -36,6 +37,8 @@ func TestSameAnswers(t *testing.T) {
 			}
 		})
 	}
+	t.Run("records", func(t *testing.T) { compareRecords(t, kafka, ours) })
+	t.Run("replay", func(t *testing.T) { compareReplay(t, kafka, ours) })
 }
 
 // onTheWire is what a client sees of an answer in a version.

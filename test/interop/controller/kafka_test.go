@@ -22,6 +22,7 @@ import (
 // kafkaNode is a real node, broker and controller, and a connection to its client listener.
 type kafkaNode struct {
 	t    *testing.T
+	dir  string
 	conn net.Conn
 	next int32
 }
@@ -85,7 +86,7 @@ func startKafka(t *testing.T) *kafkaNode {
 			t.Log(log.String())
 		}
 	})
-	k := &kafkaNode{t: t}
+	k := &kafkaNode{t: t, dir: dir}
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", client))

@@ -21,11 +21,13 @@ import (
 // ourNode is our controller on a log in memory, with one broker that is only a name.
 type ourNode struct {
 	t *testing.T
+	q *memoryQuorum
 	c *controller.Controller
 }
 
-// memoryQuorum commits at once what is appended. It keeps nothing.
+// memoryQuorum commits at once what is appended.
 type memoryQuorum struct {
+	log      []raft.Batch
 	listener raft.Listener
 	next     int64
 	prepared []raft.Batch
@@ -51,6 +53,7 @@ func (q *memoryQuorum) PrepareAppend(epoch int32, records []metadata.Versioned) 
 func (q *memoryQuorum) SchedulePreparedAppend() {
 	b := q.prepared
 	q.prepared = nil
+	q.log = append(q.log, b...)
 	q.listener.HandleCommit(b)
 }
 
@@ -68,7 +71,8 @@ func await[T any](t *testing.T, call func(respond func(T))) T {
 	}
 }
 
-func startOurs(t *testing.T) *ourNode {
+// newOurs is a controller that stands by on an empty log.
+func newOurs(t *testing.T) *ourNode {
 	t.Helper()
 	var entries []config.Entry
 	for _, s := range append(settings, "controller.quorum.bootstrap.servers=127.0.0.1:9093",
@@ -81,10 +85,16 @@ func startOurs(t *testing.T) *ourNode {
 		t.Fatal(err)
 	}
 	q := &memoryQuorum{next: 1}
-	o := &ourNode{t: t}
+	o := &ourNode{t: t, q: q}
 	o.c = controller.New(real.New(real.Options{Logger: slog.New(slog.DiscardHandler)}), controller.FromNode(node, clusterID), q)
 	q.listener = o.c
-	o.c.HandleLeaderChange(q.LeaderAndEpoch())
+	return o
+}
+
+func startOurs(t *testing.T) *ourNode {
+	t.Helper()
+	o := newOurs(t)
+	o.c.HandleLeaderChange(o.q.LeaderAndEpoch())
 
 	reg := protocol.NewBrokerRegistrationRequest()
 	reg.BrokerId, reg.ClusterId, reg.IncarnationId = 1, clusterID, uuid.UUID{1, 15: 200}
