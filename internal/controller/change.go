@@ -110,6 +110,7 @@ func (c *change) completeReassignment() {
 }
 
 // populateELR keeps those who leave the ISR while it is below min.insync.replicas: they have all that was committed.
+// Unlike Kafka's, the ELR never holds a replica that a reassignment has just removed.
 func (c *change) populateELR() {
 	if !c.elr {
 		return
@@ -120,7 +121,7 @@ func (c *change) populateELR() {
 	}
 	var elr []int32
 	for _, id := range slices.Concat(c.targetELR, c.partition.isr) {
-		if !slices.Contains(c.targetISR, id) && !slices.Contains(c.unclean, id) && !slices.Contains(elr, id) {
+		if slices.Contains(c.targetReplicas, id) && !slices.Contains(c.targetISR, id) && !slices.Contains(c.unclean, id) && !slices.Contains(elr, id) {
 			elr = append(elr, id)
 		}
 	}

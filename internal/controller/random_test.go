@@ -80,7 +80,7 @@ func ask[T any](h *randomHistory, handler func(func(T))) {
 }
 
 func (h *randomHistory) step(t *testing.T) {
-	switch h.rng.IntN(24) {
+	switch h.rng.IntN(26) {
 	case 0, 1, 2:
 		id := h.broker()
 		req := protocol.NewBrokerRegistrationRequest()
@@ -179,6 +179,21 @@ func (h *randomHistory) step(t *testing.T) {
 			}
 			h.settle(t)
 			h.quorum.lead()
+		}
+	case 24, 25:
+		if top, id, p := h.pick(); top != nil {
+			req := protocol.NewAlterPartitionReassignmentsRequest()
+			one := protocol.AlterPartitionReassignmentsRequestReassignablePartition{PartitionIndex: id}
+			if h.rng.IntN(3) > 0 {
+				for _, b := range h.rng.Perm(5)[:1+h.rng.IntN(len(p.replicas)+1)%5] {
+					one.Replicas = append(one.Replicas, int32(1+b))
+				}
+			}
+			req.Topics = []protocol.AlterPartitionReassignmentsRequestReassignableTopic{{Name: top.name,
+				Partitions: []protocol.AlterPartitionReassignmentsRequestReassignablePartition{one}}}
+			ask(h, func(done func(*protocol.AlterPartitionReassignmentsResponse)) {
+				h.c.AlterPartitionReassignments(h.ctx(1), req, done)
+			})
 		}
 	case 23:
 		if h.rng.IntN(4) == 0 { // raft noticed first: the controller learns it by its next write
