@@ -20,7 +20,7 @@ import (
 // come out. After each step the invariants are checked, and a second controller that replays what is committed must be
 // in the same state (I6).
 func TestTraces(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/traces", func(t *testing.T, path string) {
 		w := &traceWorld{t: t}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			w.t, w.d = t, d
