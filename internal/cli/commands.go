@@ -17,6 +17,8 @@ var commands = []struct {
 	{"topics", "kafka-topics", groupCluster, newTopics},                                      // topics.go
 	{"metadata-quorum", "kafka-metadata-quorum", groupCluster, newMetadataQuorum},            // metadata_quorum.go
 	{"broker-api-versions", "kafka-broker-api-versions", groupCluster, newBrokerAPIVersions}, // broker_api_versions.go
+	{"console-producer", "kafka-console-producer", groupRecords, newConsoleProducer},         // console_producer.go
+	{"console-consumer", "kafka-console-consumer", groupRecords, newConsoleConsumer},         // console_consumer.go
 	{"version", "", groupOther, newVersion},                                                  // version.go
 }
 
