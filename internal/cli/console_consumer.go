@@ -71,7 +71,7 @@ type consumeJob struct {
 	props       map[string]string
 	topic       string
 	include     string
-	partition   int32 // -1: all
+	partition   int32      // -1: all
 	offset      kgo.Offset // where to begin
 	reset       kgo.Offset // where to go on when the position is not in the log
 	group       string
