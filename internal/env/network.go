@@ -19,7 +19,7 @@ type Network interface {
 // ListenOptions bound what a stranger can do to a listener.
 type ListenOptions struct {
 	MaxMessage    int           // bytes; a larger frame closes the connection with a FrameError
-	IdleTimeout   time.Duration // without a complete frame or a write for so long: closed; 0 = never
+	IdleTimeout   time.Duration // without a complete frame or a write for so long: closed with ErrIdle; 0 = never
 	TLS           *tls.Config   // env/real only
 	SendBuffer    int           // bytes, 0 or -1 = the operating system's choice
 	ReceiveBuffer int
@@ -40,7 +40,7 @@ type Listener interface {
 
 // Conn is one connection. Its methods may be called from any goroutine.
 type Conn interface {
-	// Send queues a frame; frames leave in the order of the calls. o.Done is called in any case.
+	// Send queues a frame; frames leave in the order of the calls. o.Done is called in any case, never inside Send.
 	Send(o Outgoing)
 	// Close drops what is queued. The handler's Closed follows.
 	Close()
@@ -52,13 +52,14 @@ type Conn interface {
 	RemoteAddr() string
 }
 
-// Handler is told what happens to a connection. Calls for one connection come one at a time and must not block.
+// Handler is told what happens to a connection. Calls for one connection come one at a time and must not block. What
+// Message sends before it returns leaves together with the answers to other frames that came in the same read.
 type Handler interface {
 	// Opened says that a dialled connection is there. Accepted connections do not get it.
 	Opened(c Conn)
 	// Message delivers a frame without its length. The handler owns b and releases it.
 	Message(c Conn, b *Buffer)
-	// Closed is the last call. A nil error means that the peer or we closed in order; a *FrameError that the peer
+	// Closed is the last call; frames that were sent may still wait for their Done. A nil error means that the peer or we closed in order; a *FrameError that the peer
 	// sent a length we do not take.
 	Closed(c Conn, err error)
 }

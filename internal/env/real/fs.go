@@ -17,7 +17,7 @@ func (osFS) Open(name string, flag int, perm fs.FileMode) (env.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{f}, nil
+	return &osFile{File: f, fd: int(f.Fd())}, nil
 }
 
 func (osFS) Mkdir(name string, perm fs.FileMode) error    { return os.Mkdir(name, perm) }
@@ -41,15 +41,35 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(f); err != nil {
+	unlock, err := lockFile(f)
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return &lock{f, unlock}, nil
+}
+
+// lock is held as long as its file is open.
+type lock struct {
+	*os.File
+	unlock func()
+}
+
+func (l *lock) Close() error {
+	err := l.File.Close()
+	if err == nil {
+		l.unlock()
+	}
+	return err
 }
 
 func (osFS) Usage(dir string) (total, usable int64, err error) { return usage(dir) }
 
-type osFile struct{ *os.File }
+// osFile is an open file. Its descriptor is used for syncs and for sending regions; whoever does that holds the file
+// open meanwhile.
+type osFile struct {
+	*os.File
+	fd int
+}
 
 func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()
@@ -59,4 +79,4 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f *osFile) Sync() error { return datasync(f.File) }
+func (f *osFile) Sync() error { return datasync(f) }

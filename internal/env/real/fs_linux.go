@@ -13,9 +13,9 @@ import (
 func syncDir(d *os.File) error { return d.Sync() }
 
 // datasync makes the bytes and the size durable, which is all that a log needs.
-func datasync(f *os.File) error {
+func datasync(f *osFile) error {
 	for {
-		err := unix.Fdatasync(int(f.Fd()))
+		err := unix.Fdatasync(f.fd)
 		if !errors.Is(err, unix.EINTR) {
 			if err != nil {
 				return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
@@ -27,15 +27,15 @@ func datasync(f *os.File) error {
 
 // lockFile takes the lock of the open file description: it excludes the fcntl locks that Java takes, and unlike those
 // it also excludes a second node in this process.
-func lockFile(f *os.File) error {
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: 0})
+func lockFile(f *os.File) (unlock func(), err error) {
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: 0})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		return env.ErrLocked
+		return nil, env.ErrLocked
 	}
 	if err != nil {
-		return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+		return nil, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
-	return nil
+	return func() {}, nil
 }
 
 func usage(dir string) (total, usable int64, err error) {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -26,51 +25,66 @@ func (n *network) Listen(addr string, o env.ListenOptions, accept func(env.Conn)
 	if err != nil {
 		return nil, err
 	}
-	ln := &listener{l: l}
-	go n.accept(l, o, accept)
+	ln := &listener{l: l, closed: make(chan struct{})}
+	go n.accept(ln, o, accept)
 	return ln, nil
 }
 
 type listener struct {
-	l net.Listener
+	l      net.Listener
+	closed chan struct{}
 }
 
 func (l *listener) Addr() string { return l.l.Addr().String() }
-func (l *listener) Close() error { return l.l.Close() }
 
-func (n *network) accept(l net.Listener, o env.ListenOptions, accept func(env.Conn) env.Handler) {
+func (l *listener) Close() error {
+	err := l.l.Close()
+	if err == nil { // the first time
+		close(l.closed)
+	}
+	return err
+}
+
+func (n *network) accept(l *listener, o env.ListenOptions, accept func(env.Conn) env.Handler) {
 	pause := time.Millisecond
 	for {
-		c, err := l.Accept()
+		c, err := l.l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // too many open files, say: wait for some to close
-			n.env.logger.Warn("accepting a connection failed", "listener", l.Addr().String(), "error", err)
-			time.Sleep(pause)
+			n.env.logger.Warn("accepting a connection did not work", "listener", l.Addr(), "error", err)
+			select {
+			case <-l.closed:
+				return
+			case <-time.After(pause):
+			}
 			pause = min(2*pause, time.Second)
 			continue
 		}
 		pause = time.Millisecond
-		n.tune(c, o)
+		tune(c, o)
 		if o.TLS != nil {
 			c = tls.Server(c, o.TLS)
 		}
-		conn := newConn(n.env, c, o.MaxMessage, o.IdleTimeout)
-		go n.env.guard("connection "+conn.RemoteAddr(), func() {
-			conn.handler = accept(conn)
-			conn.read()
+		k := newConn(n.env, o.MaxMessage, o.IdleTimeout)
+		k.accepted = true
+		k.attach(c)
+		go k.run(func() bool {
+			k.handler = accept(k)
+			return k.handler != nil
 		})
 	}
 }
 
-func (n *network) tune(c net.Conn, o env.ListenOptions) {
+// tune sets what the options name. Sizes are hints that the system may clip; a size also ends its own tuning.
+func tune(c net.Conn, o env.ListenOptions) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return
 	}
 	if o.SendBuffer > 0 {
-		_ = t.SetWriteBuffer(o.SendBuffer) // a hint: the system may clip or refuse it
+		_ = t.SetWriteBuffer(o.SendBuffer)
 	}
 	if o.ReceiveBuffer > 0 {
 		_ = t.SetReadBuffer(o.ReceiveBuffer)
@@ -86,60 +100,42 @@ func (n *network) Dial(addr string, o env.DialOptions, h env.Handler) env.Conn {
 		o.MaxMessage = defaultMaxMessage
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
-	conn := newConn(n.env, nil, o.MaxMessage, 0)
-	conn.handler, conn.remote, conn.cancelDial = h, addr, cancel
-	go n.env.guard("connection to "+addr, func() {
+	k := newConn(n.env, o.MaxMessage, 0)
+	k.handler, k.remote, k.cancelDial = h, addr, cancel
+	go k.run(func() bool {
 		defer cancel()
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", addr)
-		if err == nil && o.TLS != nil {
-			t := tls.Client(c, o.TLS)
-			if err = t.HandshakeContext(ctx); err != nil {
-				_ = c.Close() // the handshake's error says more
-			}
-			c = t
-		}
+		c, err := dial(ctx, addr, o.TLS)
 		if err != nil {
-			conn.end(err)
-			return
+			k.shut(err)
+			return false
 		}
-		if !conn.opened(c) {
-			return
+		if !k.attach(c) {
+			return false
 		}
-		h.Opened(conn)
-		conn.read()
+		h.Opened(k)
+		k.mu.Lock()
+		k.startWriting()
+		k.mu.Unlock()
+		return true
 	})
-	return conn
+	return k
 }
 
-// gate lets a reader pass, or makes it wait while somebody has paused it.
-type gate struct {
-	mu     sync.Mutex
-	cond   sync.Cond
-	paused bool
-	closed bool
-}
-
-func (g *gate) set(paused bool) {
-	g.mu.Lock()
-	g.paused = paused
-	g.mu.Unlock()
-	g.cond.Broadcast()
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.cond.Broadcast()
-}
-
-// wait returns false once the gate is closed.
-func (g *gate) wait() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.paused && !g.closed {
-		g.cond.Wait()
+func dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil || config == nil {
+		return c, err
 	}
-	return !g.closed
+	if config.ServerName == "" && !config.InsecureSkipVerify {
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			config = config.Clone()
+			config.ServerName = host
+		}
+	}
+	t := tls.Client(c, config)
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return t, nil
 }

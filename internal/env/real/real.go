@@ -21,7 +21,9 @@ import (
 // Options of an Env.
 type Options struct {
 	Logger *slog.Logger
-	// OnPanic is told of a panic in a queue, a timer or a job. Default: log it and exit with 1.
+	// OnPanic is told of a panic in a queue, a timer, a job or a connection's handler, and has to stop the node: its
+	// state cannot be trusted any more. The queue runs nothing after that, the connection is closed. Default: log it
+	// and exit with 1.
 	OnPanic func(where string, reason any, stack []byte)
 }
 
@@ -71,21 +73,29 @@ func (e *Env) Rand() env.Rand { return random{} }
 
 // AfterFunc runs fn on a goroutine of its own.
 func (e *Env) AfterFunc(d time.Duration, fn func()) env.Timer {
-	return time.AfterFunc(d, func() { e.guard("timer", fn) })
+	return time.AfterFunc(d, func() { e.guard("timer", "", fn) })
 }
 
 // Go runs fn on a goroutine.
 func (e *Env) Go(name string, fn func()) {
-	go e.guard(name, fn)
+	go e.guard("job", name, fn)
 }
 
-func (e *Env) guard(where string, fn func()) {
+// guard runs fn; false means that it panicked, and that Options.OnPanic knows.
+func (e *Env) guard(where, name string, fn func()) (ok bool) {
 	defer func() {
-		if r := recover(); r != nil {
+		if ok {
+			return
+		}
+		if r := recover(); r != nil { // or the goroutine ends by runtime.Goexit
+			if name != "" {
+				where += "/" + name
+			}
 			e.onPanic(where, r, debug.Stack())
 		}
 	}()
 	fn()
+	return true
 }
 
 type random struct{}
