@@ -23,7 +23,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 	marks := map[string]int{}
 	for seed := range uint64(seeds) {
-		h := &history{marks: marks, t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), w: newWorld(), acked: map[string]int64{}, generations: map[string]string{}}
+		h := &history{marks: marks, t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), w: newSeededWorld(seed), acked: map[string]int64{}, generations: map[string]string{}}
 		h.side = &ourSide{w: h.w}
 		for range 300 {
 			h.step()
@@ -301,12 +301,7 @@ func (h *history) finish() {
 	if h.answered != h.sent {
 		h.failf("%d requests, %d answers", h.sent, h.answered)
 	}
-	if len(h.w.clock.timers) > 0 {
-		for _, timer := range h.w.clock.timers {
-			if !timer.stopped {
-				h.failf("a timer runs on after the end")
-				break
-			}
-		}
+	if h.w.clock.world.Step() {
+		h.failf("something runs on after the end: %v", h.w.clock.world.LastEvents(1))
 	}
 }

@@ -23,7 +23,7 @@ import (
 // loadKafka makes a world out of the two partitions that Kafka 4.4.0 wrote.
 func loadKafka(t *testing.T) *world {
 	t.Helper()
-	w := &world{clock: &clock{}, topics: topicTable{}}
+	w := &world{clock: newClock(1), topics: topicTable{}}
 	w.logs = &memlog.Logs{}
 	for _, p := range []string{"0", "1"} {
 		b, err := os.ReadFile(filepath.Join("testdata/kafka", p+".log"))

@@ -2,96 +2,32 @@ package group
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/coordinator/memlog"
-	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/env/sim"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
-// clock is an env whose time moves only when a test says so, and whose queues run one function after the other in
-// the order of posting.
+// clock is the simulated machine that a Service runs on.
 type clock struct {
-	env.Env // what is not here is not used
-	now     time.Duration
-	ready   []func()
-	timers  []*clockTimer
-	seed    byte
+	*sim.Node
+	world *sim.World
 }
 
-type clockTimer struct {
-	at      time.Duration
-	fn      func()
-	stopped bool
+func newClock(seed uint64) *clock {
+	w := sim.NewWorld(seed, sim.Options{Start: time.UnixMilli(1_700_000_000_000)})
+	return &clock{w.NewNode("n1"), w}
 }
 
-func (t *clockTimer) Stop() bool { was := !t.stopped; t.stopped = true; return was }
-
-type clockQueue struct {
-	c      *clock
-	closed bool
-}
-
-func (c *clock) Now() time.Time            { return time.UnixMilli(1_700_000_000_000).Add(c.now) }
-func (c *clock) Monotonic() time.Duration  { return c.now }
-func (c *clock) Logger() *slog.Logger      { return slog.New(slog.DiscardHandler) }
-func (c *clock) Rand() env.Rand            { return c }
-func (c *clock) NewQueue(string) env.Queue { return &clockQueue{c: c} }
-func (c *clock) Uint64() uint64            { return 4 }
-func (c *clock) IntN(int) int              { return 0 }
-func (c *clock) Read(p []byte)             { clear(p); c.seed++; p[len(p)-1] = c.seed }
-
-func (q *clockQueue) Len() int { return 0 }
-func (q *clockQueue) Post(_ string, fn func()) {
-	if !q.closed {
-		q.c.ready = append(q.c.ready, fn)
-	}
-}
-func (q *clockQueue) After(d time.Duration, _ string, fn func()) env.Timer {
-	t := &clockTimer{at: q.c.now + d, fn: fn}
-	q.c.timers = append(q.c.timers, t)
-	return t
-}
-func (q *clockQueue) Close(done func()) {
-	q.closed = true
-	if done != nil {
-		q.c.ready = append(q.c.ready, done)
-	}
-}
-
-// settle runs what is ready.
-func (c *clock) settle() {
-	for len(c.ready) > 0 {
-		fn := c.ready[0]
-		c.ready = c.ready[1:]
-		fn()
-	}
-}
+// settle runs what is ready: a hundred hops from queue to queue have time for it.
+func (c *clock) settle() { c.world.RunFor(2 * time.Millisecond) }
 
 // advance moves the time on by d, with everything that falls due on the way.
-func (c *clock) advance(d time.Duration) {
-	until := c.now + d
-	for {
-		c.settle()
-		sort.SliceStable(c.timers, func(i, j int) bool { return c.timers[i].at < c.timers[j].at })
-		for len(c.timers) > 0 && c.timers[0].stopped {
-			c.timers = c.timers[1:]
-		}
-		if len(c.timers) == 0 || c.timers[0].at > until {
-			break
-		}
-		t := c.timers[0]
-		c.timers = c.timers[1:]
-		c.now, t.stopped = t.at, true
-		t.fn()
-	}
-	c.now = until
-}
+func (c *clock) advance(d time.Duration) { c.world.RunFor(d) }
 
 // topicTable is the topics of a test.
 type topicTable map[string]Topic
@@ -125,8 +61,10 @@ type world struct {
 	epoch  int32
 }
 
-func newWorld() *world {
-	w := &world{clock: &clock{}, logs: &memlog.Logs{}, topics: topicTable{}}
+func newWorld() *world { return newSeededWorld(1) }
+
+func newSeededWorld(seed uint64) *world {
+	w := &world{clock: newClock(seed), logs: &memlog.Logs{}, topics: topicTable{}}
 	for i, t := range []Topic{{Name: "t", Partitions: 3}, {Name: "u", Partitions: 1}, {Name: OffsetsTopic, Partitions: 2}} {
 		t.ID[15] = byte(i + 10)
 		w.topics[t.Name] = t
@@ -147,14 +85,15 @@ func (w *world) start() {
 
 // state is everything that the shards know, as text.
 func (w *world) state() string {
-	var out strings.Builder
-	for _, p := range w.svc.runtime.Partitions() {
-		w.svc.runtime.Do(p, "state", func(s *shard) { out.WriteString(s.dump()) }, func(err error) {
-			fmt.Fprintf(&out, "partition %d: %v\n", p, err)
+	partitions := w.svc.runtime.Partitions()
+	texts := make([]string, len(partitions))
+	for i, p := range partitions {
+		w.svc.runtime.Do(p, "state", func(s *shard) { texts[i] = s.dump() }, func(err error) {
+			texts[i] = fmt.Sprintf("partition %d: %v\n", p, err)
 		})
 	}
 	w.clock.settle()
-	return out.String()
+	return strings.Join(texts, "")
 }
 
 func (s *shard) dump() string {
