@@ -1,8 +1,8 @@
 // Package schemas owns the message schemas of Kafka 4.4: requests, responses, headers, records of the
 // internal topics and of the metadata log, control records, and the few files that share their notation.
 //
-// Called by the generator (internal/protocol/gen) and by tests. Never by code that runs in a node: what a
-// node needs of a schema is in the generated code.
+// Called by the generator (internal/protocol/gen), by dump-log, which prints records as JSON, and by tests. Never
+// by code that runs in a node: what a node needs of a schema is in the generated code.
 //
 // # Notation
 //

@@ -2,6 +2,9 @@ package wire
 
 import "unicode/utf8"
 
+// Text is the string that b holds for Kafka: what is not UTF-8 becomes U+FFFD, as Java's decoder does it.
+func Text(b []byte) string { return text(b) }
+
 // text is the string that b holds. Java's decoder puts U+FFFD in place of what is not UTF-8, so that to Kafka two
 // strings may be one; to be the same group, topic or client here as there, ours does it as Java does.
 func text(b []byte) string {
