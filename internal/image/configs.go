@@ -3,7 +3,9 @@ package image
 import (
 	"iter"
 	"maps"
+	"strconv"
 
+	"github.com/ottla-io/ottla/internal/config"
 	"github.com/ottla-io/ottla/internal/metadata"
 )
 
@@ -52,6 +54,16 @@ func (c *Configs) All() iter.Seq2[ConfigResource, map[string]string] {
 			}
 		}
 	}
+}
+
+// Layers are the settings of a node with what was set for it at run time.
+func (c *Configs) Layers(node *config.Node) config.Layers {
+	return config.Layers{Node: node, Broker: c.Get(ResourceBroker, strconv.Itoa(int(node.NodeID))), Cluster: c.Get(ResourceBroker, "")}
+}
+
+// Topic is the effective configuration of a topic on a node.
+func (c *Configs) Topic(node *config.Node, topic string) config.Topic {
+	return config.Topic{Layers: c.Layers(node), Own: c.Get(ResourceTopic, topic)}
 }
 
 type configsDelta struct {

@@ -286,23 +286,36 @@ func (d *TopicsDelta) LocalChanges(broker int32) LocalChanges {
 		}
 	}
 	for _, td := range d.Changed() {
-		for _, id := range td.Partitions() {
-			p, old := td.New.Partitions[id], td.Old.Partition(id)
-			local := LocalPartition{td.New, id, p, old}
-			switch {
-			case !p.HasReplica(broker):
-				if old.HasReplica(broker) {
-					c.Deletes = append(c.Deletes, LocalPartition{td.Old, id, old, old})
-				}
-			case p.Leader == broker:
-				c.Leaders = append(c.Leaders, local)
-			default:
-				c.Followers = append(c.Followers, local)
-			}
-		}
+		td.addLocal(&c, broker)
 	}
 	slices.SortStableFunc(c.Deletes, func(a, b LocalPartition) int {
 		return cmp.Or(strings.Compare(a.Topic.Name, b.Topic.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return c
+}
+
+// LocalChanges are the changes of this topic that concern a broker.
+func (td *TopicDelta) LocalChanges(broker int32) LocalChanges {
+	var c LocalChanges
+	if td != nil {
+		td.addLocal(&c, broker)
+	}
+	return c
+}
+
+func (td *TopicDelta) addLocal(c *LocalChanges, broker int32) {
+	for _, id := range td.Partitions() {
+		p, old := td.New.Partitions[id], td.Old.Partition(id)
+		local := LocalPartition{td.New, id, p, old}
+		switch {
+		case !p.HasReplica(broker):
+			if old.HasReplica(broker) {
+				c.Deletes = append(c.Deletes, LocalPartition{td.Old, id, old, old})
+			}
+		case p.Leader == broker:
+			c.Leaders = append(c.Leaders, local)
+		default:
+			c.Followers = append(c.Followers, local)
+		}
+	}
 }
