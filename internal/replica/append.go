@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ottla-io/ottla/internal/kerr"
-	"github.com/ottla-io/ottla/internal/storage"
 )
 
 // Acks of a produce request.
@@ -21,7 +20,7 @@ const (
 type Append struct {
 	Acks    int16
 	Timeout time.Duration
-	Origin  storage.Origin
+	Options AppendOptions
 	Entries []AppendEntry
 
 	m       *Manager
@@ -36,10 +35,9 @@ type AppendEntry struct {
 	// Records is one or several whole batches. Their headers are changed in place; nobody looks at them
 	// after Append returned.
 	Records []byte
-	Options storage.AppendOptions
 
 	Err  error // wraps a *kerr.Error
-	Info storage.AppendInfo
+	Info AppendInfo
 	// LogStart is the log start offset after the append; with an error it is -1 or the log start, as Kafka has it.
 	LogStart int64
 
@@ -59,7 +57,7 @@ func (m *Manager) NewAppend() *Append {
 func (a *Append) Release() {
 	clear(a.Entries)
 	a.Entries = a.Entries[:0]
-	a.Acks, a.Timeout, a.Origin = 0, 0, 0
+	a.Acks, a.Timeout, a.Options = 0, 0, AppendOptions{}
 	a.m, a.done, a.waiting = nil, nil, 0
 	appendPool.Put(a)
 }
@@ -70,7 +68,7 @@ func (a *Append) Release() {
 //
 // Errors of an entry: NotLeaderOrFollower; NotEnoughReplicas (with AcksAll, nothing is appended);
 // NotEnoughReplicasAfterAppend and RequestTimedOut (it is appended, but not known to be committed);
-// KafkaStorageError; those of storage.Log.AppendAsLeader.
+// KafkaStorageError; those of Log.AppendAsLeader.
 func (m *Manager) Append(a *Append, done func(*Append)) {
 	a.done = done
 	var room [16]*Partition
@@ -156,7 +154,7 @@ func (p *Partition) append(a *Append, e *AppendEntry) {
 		return
 	}
 	var err error
-	e.Info, err = p.log.AppendAsLeader(e.Records, p.state.LeaderEpoch, a.Origin, e.Options)
+	e.Info, err = p.log.AppendAsLeader(e.Records, p.state.LeaderEpoch, a.Options)
 	if err != nil {
 		e.Err = diskError(err)
 		if tellsLogStart(e.Err) {
@@ -178,23 +176,3 @@ func tellsLogStart(err error) bool {
 	return true
 }
 
-// AppendLocal appends batches that the broker itself wrote, such as a coordinator's, and calls done when they
-// are committed, with the offset of the last record. It waits as long as the partition is led here.
-func (m *Manager) AppendLocal(tp TopicPartition, batches []byte, origin storage.Origin, timeout time.Duration, done func(last int64, err error)) {
-	p, err := m.Partition(tp)
-	if err != nil {
-		done(-1, err)
-		return
-	}
-	a := m.NewAppend()
-	a.Acks, a.Timeout, a.Origin = AcksAll, timeout, origin
-	a.Entries = append(a.Entries, AppendEntry{Partition: p, Records: batches})
-	m.Append(a, func(a *Append) {
-		last, err := a.Entries[0].Info.LastOffset, a.Entries[0].Err
-		a.Release()
-		if err != nil {
-			last = -1
-		}
-		done(last, err)
-	})
-}

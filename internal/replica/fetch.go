@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ottla-io/ottla/internal/kerr"
-	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
@@ -63,14 +62,14 @@ type FetchResult struct {
 	DivergingEnd     int64
 	PreferredReplica int32 // -1: none
 	// Aborted is not nil if the fetch is of committed records, or Err was known before.
-	Aborted []storage.AbortedTxn
+	Aborted []AbortedTxn
 	// Records is the region of the log to send; it stays pinned until Release.
-	Records storage.Slice
+	Records Slice
 	// Omit says that the session knows all this.
 	Omit bool
 }
 
-var noAborted = []storage.AbortedTxn{}
+var noAborted = []AbortedTxn{}
 
 var fetchPool = sync.Pool{New: func() any { return new(Fetch) }}
 
@@ -98,7 +97,7 @@ func (f *Fetch) unpin() {
 		r := &f.Results[i]
 		if r.Records.Len > 0 {
 			r.Records.Release()
-			r.Records = storage.Slice{}
+			r.Records = Slice{}
 		}
 	}
 }
@@ -177,6 +176,9 @@ func (f *Fetch) wantsHigh(part *FetchPart, high int64) bool {
 // changed implements waiting: part i has more to read, or an error.
 func (f *Fetch) changed(i int) bool {
 	part := &f.Parts[i]
+	if part.Partition == nil {
+		return false
+	}
 	n, err := part.Partition.available(f, part)
 	if err != nil {
 		return true
@@ -193,7 +195,7 @@ func (f *Fetch) finish(bool) {
 }
 
 // bound is where the fetch must stop reading.
-func (f *Fetch) bound(log *storage.Log) int64 {
+func (f *Fetch) bound(log Log) int64 {
 	switch {
 	case f.follower():
 		return log.EndOffset()
@@ -261,7 +263,7 @@ func (p *Partition) fetch(f *Fetch, part *FetchPart, maxBytes int, minOne, first
 }
 
 // readLog fills r. mu is held shared.
-func (p *Partition) readLog(log *storage.Log, f *Fetch, part *FetchPart, maxBytes int, minOne bool, r *FetchResult) error {
+func (p *Partition) readLog(log Log, f *Fetch, part *FetchPart, maxBytes int, minOne bool, r *FetchResult) error {
 	bound := f.bound(log)
 	start, end := log.StartOffset(), log.EndOffset()
 	r.HighWatermark, r.LogStartOffset, r.LastStableOffset = log.HighWatermark(), start, log.LastStableOffset()
@@ -290,7 +292,7 @@ func (p *Partition) readLog(log *storage.Log, f *Fetch, part *FetchPart, maxByte
 	}
 	r.Records = s
 	if f.ReadCommitted && s.Len > 0 {
-		if a := log.AbortedTxns(part.Offset, bound); len(a) > 0 {
+		if a := log.AbortedTxns(part.Offset, s.Next); len(a) > 0 {
 			r.Aborted = a
 		}
 	}

@@ -9,12 +9,8 @@ import (
 	"time"
 
 	"github.com/ottla-io/ottla/internal/kerr"
-	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
-
-// TopicPartition names a partition.
-type TopicPartition = storage.TopicPartition
 
 // NoLeader is the leader of a partition that has none.
 const NoLeader int32 = -1
@@ -38,7 +34,7 @@ type Partition struct {
 	// mu guards what follows. It is held shared while the log is appended to or read, so that a change of
 	// leadership has everything of the old epoch behind it when it returns.
 	mu    sync.RWMutex
-	log   *storage.Log // nil if its directory is offline
+	log   Log // nil if its directory is offline
 	state State
 	// leader: state.Leader is this node and the log is there. Every append happens with leader true and
 	// in state.LeaderEpoch (at most one leader acts in an epoch).
@@ -80,7 +76,7 @@ type hwListener struct{ fn func(int64) }
 func (p *Partition) Name() TopicPartition { return TopicPartition{Topic: p.Topic, Partition: p.Index} }
 
 // Log is the partition's log on this node, nil if its directory is offline.
-func (p *Partition) Log() *storage.Log {
+func (p *Partition) Log() Log {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.log
@@ -117,7 +113,7 @@ func (p *Partition) HighWatermark() int64 {
 
 // readable returns the log if the caller's leader epoch (-1: not stated) is ours and, where the leader is
 // asked for, this node is it. mu is held.
-func (p *Partition) readable(epoch int32, onlyLeader bool) (*storage.Log, error) {
+func (p *Partition) readable(epoch int32, onlyLeader bool) (Log, error) {
 	switch {
 	case p.deleted:
 		return nil, p.m.absent(p.Topic, p.Index)
@@ -140,7 +136,7 @@ func (p *Partition) effectiveMinISR() int {
 
 // become takes the state that the metadata gives: it makes the partition leader or follower. log is set on
 // the first call, and when a directory came back. It reports whether the leader epoch is a new one.
-func (p *Partition) become(s State, log *storage.Log) (newEpoch bool, err error) {
+func (p *Partition) become(s State, log Log) (newEpoch bool, err error) {
 	p.mu.Lock()
 	if s.PartitionEpoch < p.state.PartitionEpoch {
 		p.mu.Unlock()
@@ -224,6 +220,7 @@ func (p *Partition) advance() bool {
 		return false
 	}
 	p.log.SetHighWatermark(high)
+	p.m.highMoved()
 	return true
 }
 
