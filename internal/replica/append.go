@@ -175,4 +175,3 @@ func tellsLogStart(err error) bool {
 	}
 	return true
 }
-
