@@ -14,6 +14,7 @@ require github.com/magiconair/properties v1.18.13
 
 require (
 	github.com/cockroachdb/datadriven v1.0.3
+	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.1.0
 	github.com/twmb/franz-go v1.22.3
@@ -23,4 +24,5 @@ require (
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
+	golang.org/x/tools v0.26.0 // indirect
 )

@@ -231,6 +231,11 @@ func (d *dump) log(name string) error {
 		return err
 	}
 	defer r.Close()
+	return d.batches(r)
+}
+
+// batches prints the batches of a log, and how much of it is none.
+func (d *dump) batches(r *batchReader) error {
 	var dec record.Decompressor
 	last := int64(-1)
 	for {
@@ -249,12 +254,12 @@ func (d *dump) log(name string) error {
 		if !d.deep {
 			continue
 		}
-		if last, err = d.records(name, batch, &dec, last); err != nil {
-			return fmt.Errorf("%s, batch at offset %d: %w", name, batch.BaseOffset(), err)
+		if last, err = d.records(r.name, batch, &dec, last); err != nil {
+			return fmt.Errorf("%s, batch at offset %d: %w", r.name, batch.BaseOffset(), err)
 		}
 	}
 	if trailing := r.end - r.pos; trailing > 0 && d.maxBytes == math.MaxInt32 {
-		fmt.Fprintf(d.out, "Found %d invalid bytes at the end of %s\n", trailing, filepath.Base(name))
+		fmt.Fprintf(d.out, "Found %d invalid bytes at the end of %s\n", trailing, filepath.Base(r.name))
 	}
 	return nil
 }
@@ -391,7 +396,7 @@ func controlText(r *record.Record) string {
 
 // batchReader reads a log file batch by batch.
 type batchReader struct {
-	f    *os.File
+	f    io.ReaderAt
 	name string
 	pos  int64 // of the next batch
 	end  int64 // of what may be read
@@ -410,7 +415,11 @@ func openBatches(name string, limit int64) (*batchReader, error) {
 	return &batchReader{f: f, name: name, end: min(info.Size(), limit)}, nil
 }
 
-func (r *batchReader) Close() { r.f.Close() }
+func (r *batchReader) Close() {
+	if c, ok := r.f.(io.Closer); ok {
+		c.Close()
+	}
+}
 
 // size is the size of the batch at the position; io.EOF where no whole batch follows.
 func (r *batchReader) size() (int64, error) {
