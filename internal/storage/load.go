@@ -1,0 +1,550 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/record"
+	"github.com/ottla-io/ottla/internal/uuid"
+)
+
+// LogOptions say what log to open and what is known of its last life.
+type LogOptions struct {
+	Dir            string // must exist
+	TopicPartition TopicPartition
+	TopicID        uuid.UUID // zero: not known
+	Config         LogConfig
+	// Clean says that the log was shut down in order: everything in it is as it was meant. Else everything from RecoveryPoint on is
+	// read and checked, and what is not whole is cut off.
+	Clean         bool
+	RecoveryPoint int64
+	StartOffset   int64 // of the checkpoint; 0 if there is none
+	// KeepIndexes: see Log.
+	KeepIndexes bool
+	// OnFailure is told once of an error of the disk, under the log's lock; OnDirty that FlushEpochs has something to do.
+	OnFailure func(error)
+	OnDirty   func(*Log)
+}
+
+// OpenLog opens the log in a folder, which may be empty. Errors are those of the disk, and *DamageError where a log that counts as
+// sound is not.
+func OpenLog(e env.Env, o LogOptions) (*Log, error) {
+	l := &Log{
+		env: e, fsys: e.FS(), tp: o.TopicPartition, topicID: o.TopicID, logger: e.Logger(), keepIndexes: o.KeepIndexes,
+		onFailure: o.OnFailure, onDirty: o.OnDirty, dir: o.Dir, producers: newProducers(o.Config.ProducerExpiry),
+	}
+	l.cfg.Store(&o.Config)
+	l.undecided.Store(math.MaxInt64)
+	l.lastFlush = e.Now().UnixMilli()
+	ld := loading{l: l, o: o, now: l.lastFlush}
+	if err := ld.run(); err != nil {
+		_ = ld.abandon()
+		return nil, fmt.Errorf("load log of %s in %s: %w", o.TopicPartition, o.Dir, err)
+	}
+	return l, nil
+}
+
+// loading is a log being opened.
+type loading struct {
+	l        *Log
+	o        LogOptions
+	now      int64
+	segments []*segment
+	end      int64
+}
+
+func (ld *loading) run() error {
+	l := ld.l
+	var err error
+	if err = ld.list(); err != nil {
+		return err
+	}
+	if l.epochs, err = openLeaderEpochs(l.fsys, l.path(LeaderEpochFile)); err != nil {
+		l.logger.Warn("The leader epochs are unreadable and are read from the log again", "partition", l.tp, "err", err)
+		l.epochs = &leaderEpochs{fsys: l.fsys, path: l.path(LeaderEpochFile), dirty: true}
+		ld.o.Clean, ld.o.RecoveryPoint = false, 0
+	}
+	l.start.Store(ld.o.StartOffset)
+	if err := ld.loadSegments(); err != nil {
+		return err
+	}
+	if err := ld.activate(); err != nil {
+		return err
+	}
+	l.start.Store(max(ld.o.StartOffset, ld.segments[0].base))
+	l.epochs.truncateEnd(ld.end)
+	l.epochs.truncateStart(l.start.Load())
+	l.high.Store(l.start.Load())
+	l.recoveryPoint.Store(min(ld.o.RecoveryPoint, ld.end))
+	if ld.o.Clean {
+		l.recoveryPoint.Store(ld.end)
+	}
+	l.publish(view{ld.segments, ld.segments[len(ld.segments)-1].size.Load(), ld.end})
+	return l.reloadProducers(ld.end)
+}
+
+func (ld *loading) abandon() error {
+	var errs []error
+	for _, s := range ld.segments {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// list finds the segments, removes what a life before was about to remove, and finishes swaps that were decided.
+func (ld *loading) list() error {
+	l := ld.l
+	entries, err := l.fsys.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", l.dir, err)
+	}
+	bases := map[int64]bool{}
+	var indexes []string
+	for _, e := range entries {
+		name := e.Name()
+		base, isLog := parseOffsetName(strings.TrimSuffix(name, swapSuffix), logSuffix)
+		switch {
+		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, truncatedSuffix):
+			l.dirDirty = true
+			if err := l.fsys.Remove(l.path(name)); err != nil {
+				return fmt.Errorf("remove %s: %w", name, err)
+			}
+		case strings.HasSuffix(name, swapSuffix):
+			l.dirDirty = true
+			if err := l.fsys.Rename(l.path(name), l.path(strings.TrimSuffix(name, swapSuffix))); err != nil {
+				return fmt.Errorf("finish swap of %s: %w", name, err)
+			}
+			if isLog {
+				bases[base] = true
+			}
+		case isLog:
+			bases[base] = true
+		case isIndexName(name):
+			indexes = append(indexes, name)
+		}
+	}
+	for _, name := range indexes {
+		base, _ := parseOffsetName(strings.TrimSuffix(name, filepath.Ext(name))+logSuffix, logSuffix)
+		if !bases[base] {
+			l.logger.Warn("Found an orphaned index file, whose segment does not exist", "file", l.path(name))
+			l.dirDirty = true
+			if err := l.fsys.Remove(l.path(name)); err != nil {
+				return fmt.Errorf("remove orphaned index: %w", err)
+			}
+		}
+	}
+	for base := range bases {
+		ld.segments = append(ld.segments, newSegment(l.fsys, l.dir, base, ld.now))
+	}
+	slices.SortFunc(ld.segments, func(a, b *segment) int {
+		if a.base < b.base {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+func isIndexName(name string) bool {
+	for _, suffix := range []string{offsetIndexSuffix, timeIndexSuffix, txnIndexSuffix} {
+		if _, ok := parseOffsetName(name, suffix); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// loadSegments opens all segments; those that may have been written to since the recovery point are recovered.
+func (ld *loading) loadSegments() error {
+	l := ld.l
+	unflushed := 0
+	for i := range ld.segments {
+		if ld.needsRecovery(i) {
+			unflushed++
+		}
+	}
+	recovered := 0
+	for i := 0; i < len(ld.segments); i++ {
+		s := ld.segments[i]
+		info, err := l.fsys.Stat(s.path(logSuffix))
+		if err != nil {
+			return err
+		}
+		s.size.Store(info.Size())
+		s.createdMs = info.ModTime().UnixMilli()
+		recover := ld.needsRecovery(i)
+		if !recover {
+			if recover, err = ld.openSound(i); err != nil {
+				return err
+			}
+		}
+		if !recover {
+			continue
+		}
+		l.logger.Info(fmt.Sprintf("Recovering unflushed segment %d. %d/%d recovered for %s.", s.base, recovered, unflushed, l.tp))
+		recovered++
+		cut, err := ld.recover(s)
+		if err != nil {
+			return err
+		}
+		if cut && i < len(ld.segments)-1 {
+			return ld.dropAfter(i)
+		}
+	}
+	return nil
+}
+
+// needsRecovery says whether segment i holds something that may not be what was written.
+func (ld *loading) needsRecovery(i int) bool {
+	if ld.o.Clean {
+		return false
+	}
+	return i == len(ld.segments)-1 || ld.segments[i+1].base > ld.o.RecoveryPoint
+}
+
+// openSound opens a segment that is durable. Its indexes are made again if they are missing or cannot be right.
+func (ld *loading) openSound(i int) (recover bool, err error) {
+	s := ld.segments[i]
+	hasOffsets, err1 := s.offsets.exists()
+	hasTimes, err2 := s.times.exists()
+	if err := errors.Join(err1, err2); err != nil {
+		return false, err
+	}
+	if !hasOffsets || !hasTimes {
+		ld.l.logger.Warn("Could not find an index file of a segment; rebuilding its indexes", "file", s.path(logSuffix))
+		return true, nil
+	}
+	if err := errors.Join(s.offsets.load(s.size.Load()), s.times.load()); err != nil {
+		return false, err
+	}
+	if s.txns, err = openTxnIndex(ld.l.fsys, s.path(txnIndexSuffix)); err != nil {
+		return false, err
+	}
+	if s.readMaxTimestamp() != nil || ld.readFirst(s) != nil {
+		ld.l.logger.Warn("A segment is not what it should be; it is read as a whole", "file", s.path(logSuffix))
+		return true, nil
+	}
+	return false, nil
+}
+
+func (ld *loading) readFirst(s *segment) error {
+	return s.scan(0, s.size.Load(), func(h record.Batch, _ int64) bool {
+		s.firstTimestamp = h.MaxTimestamp()
+		return false
+	})
+}
+
+// dropAfter removes the segments behind one that was cut: what they hold does not follow on it.
+func (ld *loading) dropAfter(i int) error {
+	l := ld.l
+	for _, s := range ld.segments[i+1:] {
+		l.logger.Warn("Deleting a segment because one before it was cut", "file", s.path(logSuffix))
+		l.dirDirty = true
+		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
+			return err
+		}
+	}
+	ld.segments = ld.segments[:i+1]
+	return nil
+}
+
+// recover reads a whole segment, cuts off what is not sound, and makes its indexes again. cut says that something was cut off.
+func (ld *loading) recover(s *segment) (cut bool, err error) {
+	l := ld.l
+	f, err := s.handle()
+	if err != nil {
+		return false, err
+	}
+	fileSize := s.size.Load()
+	if err := s.resetIndexes(ld.o.Config.IndexBytes); err != nil {
+		return false, err
+	}
+	if err := ld.preloadProducers(s.base); err != nil {
+		return false, err
+	}
+	valid, err := ld.replay(s, f, fileSize)
+	var damage *DamageError
+	if err != nil && !errors.As(err, &damage) {
+		return false, err
+	}
+	s.size.Store(valid)
+	if valid < fileSize {
+		cut = true
+		l.logger.Warn(fmt.Sprintf("Found invalid messages in log segment %s at byte offset %d: discarding the %d bytes from there on", f.Name(), valid, fileSize-valid), "problem", err)
+		if err := f.Truncate(valid); err != nil {
+			return false, fmt.Errorf("truncate %s: %w", f.Name(), err)
+		}
+	}
+	l.unsynced = append(l.unsynced, s)
+	return cut, s.seal()
+}
+
+func (s *segment) resetIndexes(indexBytes int) error {
+	s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
+	for _, x := range []*index{&s.offsets.index, &s.times.index} {
+		x.count.Store(0)
+		if err := x.trim(); err != nil {
+			return err
+		}
+	}
+	s.offsets.last.Store(s.base)
+	s.times.last = timestampOffset{-1, s.base}
+	return errors.Join(s.offsets.preallocate(indexBytes), s.times.preallocate(indexBytes), s.txns.reset())
+}
+
+// replay reads the batches of a segment into its indexes, the leader epochs and the producer state, up to the first that is not
+// sound, and returns where that begins.
+func (ld *loading) replay(s *segment, f env.File, size int64) (int64, error) {
+	l := ld.l
+	last := s.base - 1
+	valid := int64(0)
+	var inner error
+	buf := env.NewBuffer(64 << 10)
+	defer func() { buf.Release() }()
+	err := scanFile(f, 0, size, func(h record.Batch, p int64) bool {
+		n := h.Length()
+		if n > len(buf.B) {
+			buf.Release()
+			buf = env.NewBuffer(n)
+		}
+		b := record.Batch(buf.B[:n])
+		if _, err := f.ReadAt(b, p); err != nil && !errors.Is(err, io.EOF) {
+			inner = err
+			return false
+		}
+		if problem := unsound(b, last); problem != "" {
+			inner = &DamageError{f.Name(), p, problem}
+			return false
+		}
+		if inner = ld.replayBatch(s, b, p); inner != nil {
+			return false
+		}
+		last, valid = b.LastOffset(), p+int64(n)
+		return true
+	})
+	if inner != nil {
+		err = inner
+	}
+	if l.epochs == nil {
+		return valid, errors.New("no leader epochs")
+	}
+	return valid, err
+}
+
+// unsound says what is wrong with a batch that follows on the offset last.
+func unsound(b record.Batch, last int64) string {
+	switch {
+	case b.CheckCRC() != nil:
+		return "a batch whose CRC is wrong"
+	case b.BaseOffset() <= last || b.LastOffset() < b.BaseOffset():
+		return fmt.Sprintf("a batch with offsets %d to %d behind offset %d", b.BaseOffset(), b.LastOffset(), last)
+	}
+	return ""
+}
+
+func (ld *loading) replayBatch(s *segment, b record.Batch, position int64) error {
+	l := ld.l
+	if err := s.note(b, position, ld.o.Config.IndexInterval); err != nil {
+		return err
+	}
+	if b.LeaderEpoch() >= 0 && b.LeaderEpoch() > l.epochs.latest() {
+		l.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+	}
+	marker, err := markerOf(b)
+	if err != nil {
+		return &DamageError{s.path(logSuffix), position, err.Error()}
+	}
+	l.producers.update(b, marker)
+	if n := len(l.producers.ended); marker != nil && n > 0 {
+		if t := l.producers.ended[n-1]; t.aborted && t.marker == b.LastOffset() {
+			return s.txns.append(abortedTxn{t.producerID, t.firstOffset, t.marker, l.producers.stableAfter(t)})
+		}
+	}
+	return nil
+}
+
+// activate makes the last segment, or a first one, the one that is written to, and finds the end of the log.
+func (ld *loading) activate() error {
+	l := ld.l
+	if len(ld.segments) == 0 {
+		ld.segments = []*segment{newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)}
+		l.dirDirty = true
+	}
+	s := ld.segments[len(ld.segments)-1]
+	ld.end = s.base
+	from, err := s.offsets.lookup(math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	err = s.scan(from, s.size.Load(), func(h record.Batch, _ int64) bool {
+		ld.end = h.NextOffset()
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if ld.o.StartOffset > ld.end { // the log was deleted up to a point that was not kept
+		l.logger.Warn("The log ends below its start offset; it begins anew there", "partition", l.tp, "end", ld.end, "start", ld.o.StartOffset)
+		for _, old := range ld.segments {
+			if err := errors.Join(old.close(), old.markDeleted(), old.removeMarked()); err != nil {
+				return err
+			}
+		}
+		s = newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)
+		ld.segments, ld.end = []*segment{s}, ld.o.StartOffset
+		l.epochs.clear()
+	}
+	return s.create(ld.o.Config.IndexBytes)
+}
+
+// preloadProducers brings the producer state to the beginning of a segment that is recovered: its transaction index depends on it.
+func (ld *loading) preloadProducers(base int64) error {
+	return ld.l.loadProducers(ld.segments, base, base)
+}
+
+// reloadProducers brings the producer state to end: from the newest snapshot, and from the log behind that.
+func (l *Log) reloadProducers(end int64) error {
+	if err := l.loadProducers(l.published.segments, end, end); err != nil {
+		return err
+	}
+	l.producers.onHighWatermark(l.high.Load())
+	l.noteUndecided()
+	return nil
+}
+
+// loadProducers brings the producer state to offset end, with the newest snapshot at or below atMost.
+func (l *Log) loadProducers(segments []*segment, atMost, end int64) error {
+	offsets, err := l.snapshotOffsets()
+	if err != nil {
+		return err
+	}
+	l.producers.reset()
+	from := int64(0)
+	now := l.env.Now().UnixMilli()
+	for i := len(offsets) - 1; i >= 0; i-- {
+		if offsets[i] > atMost || offsets[i] < l.start.Load() {
+			continue
+		}
+		path := l.path(offsetName(offsets[i], snapshotSuffix))
+		data, err := env.ReadFile(l.fsys, path)
+		if err == nil {
+			err = l.producers.loadSnapshot(data, now)
+		}
+		if err == nil {
+			from = offsets[i]
+			break
+		}
+		l.logger.Warn("Deleting an unreadable producer snapshot", "file", path, "err", err)
+		l.producers.reset()
+		if err := l.fsys.Remove(path); err != nil {
+			return fmt.Errorf("remove producer snapshot: %w", err)
+		}
+	}
+	return l.replayProducers(segments, from, end)
+}
+
+// replayProducers takes note of the batches in [from, end).
+func (l *Log) replayProducers(segments []*segment, from, end int64) error {
+	for i, s := range segments {
+		if s.base >= end || i+1 < len(segments) && segments[i+1].base <= from {
+			continue
+		}
+		f, err := s.handle()
+		if err != nil {
+			return err
+		}
+		position, err := s.offsets.lookup(from)
+		if err != nil {
+			return err
+		}
+		var inner error
+		err = scanFile(f, position, s.size.Load(), func(h record.Batch, p int64) bool {
+			if h.LastOffset() < from || !h.HasProducerID() {
+				return true
+			}
+			if h.BaseOffset() >= end {
+				return false
+			}
+			inner = l.replayProducer(f, h, p)
+			return inner == nil
+		})
+		if err := errors.Join(err, inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) replayProducer(f env.File, h record.Batch, p int64) error {
+	var marker *record.EndTxn
+	if h.IsControl() {
+		b := make(record.Batch, h.Length())
+		if _, err := f.ReadAt(b, p); err != nil {
+			return fmt.Errorf("read %s at %d: %w", f.Name(), p, err)
+		}
+		var err error
+		if marker, err = markerOf(b); err != nil {
+			return &DamageError{f.Name(), p, err.Error()}
+		}
+	}
+	l.producers.update(h, marker)
+	return nil
+}
+
+// Close ends the log in order: everything is flushed, and a producer snapshot at the end spares the next life to read the log.
+// An error means that the log must be recovered.
+func (l *Log) Close() error {
+	if err := l.Flush(); err != nil {
+		return errors.Join(err, l.closeFiles())
+	}
+	l.mu.Lock()
+	err := l.seal()
+	l.mu.Unlock()
+	return errors.Join(err, l.closeFiles())
+}
+
+// seal writes what a log in order has at its end. mu is held.
+func (l *Log) seal() error {
+	if l.closed || l.failure != nil {
+		return l.failure
+	}
+	v := l.published
+	if err := l.writeSnapshot(v.end); err != nil {
+		return err
+	}
+	if !l.keepIndexes {
+		if err := v.active().seal(); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(v.active().offsets.sync(), v.active().times.sync()); err != nil {
+		return err
+	}
+	if err := l.removeSnapshots(func(o int64) bool {
+		return o != v.end && !slices.ContainsFunc(v.segments, func(s *segment) bool { return s.base == o })
+	}); err != nil {
+		return err
+	}
+	return l.fsys.SyncDir(l.dir)
+}
+
+// closeFiles closes the log as it is.
+func (l *Log) closeFiles() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	var errs []error
+	for _, s := range l.published.segments {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

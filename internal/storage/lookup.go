@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/record"
+)
+
+// TimestampOffset is a record's place and time.
+type TimestampOffset struct {
+	Timestamp, Offset int64
+	LeaderEpoch       int32
+}
+
+// OffsetForTimestamp finds the first record at or after the log's start whose timestamp is at least ms.
+func (l *Log) OffsetForTimestamp(ms int64) (TimestampOffset, bool, error) {
+	start := l.start.Load()
+	l.mu.Lock() // the largest timestamps and the last time entries change under it
+	v := l.published
+	candidates := v.segments[:0:0]
+	for i, s := range v.segments {
+		if _, end := v.bounds(i); s.maxTimestamp.timestamp >= ms && end > start {
+			candidates = append(candidates, s)
+		}
+	}
+	l.mu.Unlock()
+	for _, s := range candidates {
+		size := s.size.Load()
+		if s == v.active() {
+			size = v.size
+		}
+		found, ok, err := s.firstAt(ms, start, size)
+		if ok || err != nil {
+			return found, ok, err
+		}
+	}
+	return TimestampOffset{}, false, nil
+}
+
+// firstAt finds the first record from start on whose time is at least ms.
+func (s *segment) firstAt(ms, start, size int64) (TimestampOffset, bool, error) {
+	t, ok, err := s.times.lookup(ms)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	from := start
+	if ok {
+		from = max(from, t.offset)
+	}
+	position, err := s.offsets.lookup(from)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	return s.search(position, size, func(h record.Batch) bool { return h.MaxTimestamp() >= ms && h.LastOffset() >= start },
+		func(r *record.Record) bool { return r.Timestamp >= ms && r.Offset >= start })
+}
+
+// search finds the first record that fits in a batch that may have one.
+func (s *segment) search(position, size int64, mayHave func(header record.Batch) bool, fits func(*record.Record) bool) (TimestampOffset, bool, error) {
+	var found TimestampOffset
+	ok := false
+	f, err := s.pin()
+	if err != nil {
+		return found, false, err
+	}
+	defer f.Unpin()
+	var inner error
+	err = scanFile(f, position, size, func(h record.Batch, p int64) bool {
+		if !mayHave(h) {
+			return true
+		}
+		found, ok, inner = searchBatch(f, p, h.Length(), fits)
+		return !ok && inner == nil
+	})
+	return found, ok, errors.Join(err, inner)
+}
+
+func searchBatch(f env.File, position int64, size int, fits func(*record.Record) bool) (TimestampOffset, bool, error) {
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, position); err != nil {
+		return TimestampOffset{}, false, fmt.Errorf("read %s at %d: %w", f.Name(), position, err)
+	}
+	batch := record.Batch(b)
+	dec := record.GetDecompressor()
+	defer dec.Release()
+	var r record.Record
+	it := batch.Iter(dec)
+	for it.Next(&r) {
+		if fits(&r) {
+			return TimestampOffset{r.Timestamp, r.Offset, batch.LeaderEpoch()}, true, nil
+		}
+	}
+	return TimestampOffset{}, false, it.Err()
+}
+
+// MaxTimestamp finds the first record with the largest timestamp; false if the log is empty (KIP-734).
+func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) {
+	l.mu.Lock()
+	v := l.published
+	var best *segment
+	for _, s := range v.segments {
+		if best == nil || s.maxTimestamp.timestamp > best.maxTimestamp.timestamp {
+			best = s
+		}
+	}
+	largest := best.maxTimestamp
+	l.mu.Unlock()
+	if largest.timestamp < 0 {
+		return TimestampOffset{}, false, nil
+	}
+	size := best.size.Load()
+	if best == v.active() {
+		size = v.size
+	}
+	position, err := best.offsets.lookup(largest.offset)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	return best.search(position, size, func(h record.Batch) bool { return h.MaxTimestamp() == largest.timestamp },
+		func(r *record.Record) bool { return r.Timestamp == largest.timestamp })
+}

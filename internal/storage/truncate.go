@@ -1,0 +1,369 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/kerr"
+	"github.com/ottla-io/ottla/internal/record"
+)
+
+// TruncateTo removes everything at and above offset. A batch that reaches above it goes as a whole.
+func (l *Log) TruncateTo(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil || l.closed {
+		return l.unusable()
+	}
+	v := l.published
+	if offset >= v.end {
+		return nil
+	}
+	if offset <= v.segments[0].base {
+		return l.check(l.restartAt(offset))
+	}
+	l.logger.Info(fmt.Sprintf("Truncating %s to offset %d", l.tp, offset))
+	return l.check(l.truncate(v, offset))
+}
+
+func (l *Log) truncate(v view, offset int64) error {
+	keep := v.find(offset)
+	if v.segments[keep].base == offset && keep > 0 {
+		keep-- // it would be empty
+	}
+	if err := l.removeSegments(v.segments[keep+1:]); err != nil {
+		return err
+	}
+	s := v.segments[keep]
+	size, _ := v.bounds(keep)
+	end, err := s.truncate(offset, size)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.offsets.preallocate(l.cfg.Load().IndexBytes), s.times.preallocate(l.cfg.Load().IndexBytes)); err != nil {
+		return err
+	}
+	l.unsynced = slices.DeleteFunc(l.unsynced, func(u *segment) bool { return u.base >= s.base })
+	l.publish(view{slices.Clone(v.segments[:keep+1]), s.size.Load(), end})
+	l.forgetPlaces()
+	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), end))
+	l.high.Store(min(l.high.Load(), end))
+	l.epochs.truncateEnd(end)
+	if err := l.epochs.flush(); err != nil {
+		return err
+	}
+	return l.reloadProducers(end)
+}
+
+// truncate cuts the segment, size bytes of which are batches, at the batch that reaches offset, and returns the offset it ends at.
+func (s *segment) truncate(offset, size int64) (int64, error) {
+	position, base, found, err := s.locate(offset, size)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return offset, nil
+	}
+	if err := s.cutFile(position); err != nil {
+		return 0, err
+	}
+	s.size.Store(position)
+	if err := errors.Join(s.offsets.truncate(base), s.times.truncate(base), s.txns.truncate(base)); err != nil {
+		return 0, err
+	}
+	if position == 0 {
+		s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
+		return base, nil
+	}
+	return base, s.readMaxTimestamp()
+}
+
+// cutFile shortens the file of the records. Where somebody reads it, a copy takes its place.
+func (s *segment) cutFile(size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := s.handleLocked()
+	if err != nil {
+		return err
+	}
+	if f.owners.Load() == 1 {
+		if err := f.Truncate(size); err != nil {
+			return fmt.Errorf("truncate segment %s to %d: %w", f.Name(), size, err)
+		}
+		return nil
+	}
+	path := s.path(logSuffix)
+	next, err := copyFile(s.fsys, f, path+truncatedSuffix, size)
+	if err != nil {
+		return fmt.Errorf("copy segment %s: %w", path, err)
+	}
+	if err := s.fsys.Rename(path+truncatedSuffix, path); err != nil {
+		return errors.Join(err, next.Close())
+	}
+	s.file = &sharedFile{File: next}
+	s.file.owners.Store(1)
+	return f.release()
+}
+
+func copyFile(fsys env.FS, from env.File, path string, size int64) (env.File, error) {
+	to, err := fsys.Open(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 1<<20)
+	for at := int64(0); at < size; {
+		n := min(size-at, int64(len(buf)))
+		if _, err := from.ReadAt(buf[:n], at); err != nil {
+			return nil, errors.Join(err, to.Close())
+		}
+		if _, err := to.WriteAt(buf[:n], at); err != nil {
+			return nil, errors.Join(err, to.Close())
+		}
+		at += n
+	}
+	if err := to.Sync(); err != nil {
+		return nil, errors.Join(err, to.Close())
+	}
+	return to, nil
+}
+
+// TruncateFullyAndStartAt removes everything; the log is empty at offset.
+func (l *Log) TruncateFullyAndStartAt(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil || l.closed {
+		return l.unusable()
+	}
+	return l.check(l.restartAt(offset))
+}
+
+func (l *Log) restartAt(offset int64) error {
+	l.logger.Info(fmt.Sprintf("Truncate and start %s at offset %d", l.tp, offset))
+	v := l.published
+	if err := l.removeSegments(v.segments); err != nil {
+		return err
+	}
+	s := newSegment(l.fsys, l.dir, offset, l.env.Now().UnixMilli())
+	l.dirDirty = true
+	if err := s.create(l.cfg.Load().IndexBytes); err != nil {
+		return err
+	}
+	l.unsynced = nil
+	l.publish(view{[]*segment{s}, 0, offset})
+	l.forgetPlaces()
+	l.start.Store(offset)
+	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
+	l.high.Store(offset)
+	l.epochs.clear()
+	l.producers.reset()
+	l.noteUndecided()
+	if err := l.removeSnapshots(func(int64) bool { return true }); err != nil {
+		return err
+	}
+	return l.epochs.flush()
+}
+
+// removeSegments takes segments away at once: files are renamed, and removed after the delay of the settings. mu is held.
+func (l *Log) removeSegments(segments []*segment) error {
+	if len(segments) == 0 {
+		return nil
+	}
+	l.dirDirty = true
+	for _, s := range segments {
+		l.logger.Info(fmt.Sprintf("Deleting segment of %s with base offset %d and size %d", l.tp, s.base, s.size.Load()))
+		if err := errors.Join(s.markDeleted(), s.close()); err != nil {
+			return err
+		}
+		l.unsynced = slices.DeleteFunc(l.unsynced, func(u *segment) bool { return u == s })
+	}
+	segments = slices.Clone(segments)
+	l.env.AfterFunc(l.cfg.Load().DeleteDelay, func() {
+		for _, s := range segments {
+			if err := s.removeMarked(); err != nil {
+				l.logger.Warn("Files of a deleted segment stay", "partition", l.tp, "err", err)
+			}
+		}
+	})
+	return nil
+}
+
+// removeSnapshots removes producer snapshots at offsets that fit.
+func (l *Log) removeSnapshots(fits func(offset int64) bool) error {
+	offsets, err := l.snapshotOffsets()
+	if err != nil {
+		return err
+	}
+	for _, o := range offsets {
+		if !fits(o) {
+			continue
+		}
+		if err := l.fsys.Remove(l.path(offsetName(o, snapshotSuffix))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove producer snapshot: %w", err)
+		}
+		l.dirDirty = true
+	}
+	return nil
+}
+
+// snapshotOffsets are the offsets of the producer snapshots in the folder, rising.
+func (l *Log) snapshotOffsets() ([]int64, error) {
+	entries, err := l.fsys.ReadDir(l.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", l.dir, err)
+	}
+	var out []int64
+	for _, e := range entries {
+		if o, ok := parseOffsetName(e.Name(), snapshotSuffix); ok {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// AdvanceStart moves the start forward. What lies below is not read any more, and is deleted with whole segments. Errors:
+// OffsetOutOfRange above the high watermark.
+func (l *Log) AdvanceStart(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.failure != nil || l.closed:
+		return l.unusable()
+	case offset > l.high.Load():
+		return fmt.Errorf("start of %s at %d, above the high watermark %d: %w", l.tp, offset, l.high.Load(), kerr.OffsetOutOfRange)
+	case offset <= l.start.Load():
+		return nil
+	}
+	l.start.Store(offset)
+	l.epochs.truncateStart(offset)
+	if l.onDirty != nil {
+		l.onDirty(l)
+	}
+	l.logger.Info(fmt.Sprintf("Incremented log start offset of %s to %d due to client delete records request", l.tp, offset))
+	return nil
+}
+
+// DeleteOldSegments removes the segments whose time is over or that lie below the start, and what the log has too much.
+func (l *Log) DeleteOldSegments(nowMs int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure != nil || l.closed {
+		return nil
+	}
+	cfg := l.cfg.Load()
+	n, reason := l.countDeletable(nowMs, cfg)
+	if n == 0 {
+		return nil
+	}
+	v := l.published
+	if n == len(v.segments) {
+		if err := l.roll(v.end, nowMs, cfg); err != nil {
+			return l.check(err)
+		}
+		v = l.published
+	}
+	l.logger.Info(fmt.Sprintf("Deleting %d segments of %s due to %s", n, l.tp, reason))
+	return l.check(l.dropFirst(v, n))
+}
+
+// dropFirst deletes the first n segments; others follow.
+func (l *Log) dropFirst(v view, n int) error {
+	rest := slices.Clone(v.segments[n:])
+	l.publish(view{rest, v.size, v.end})
+	l.forgetPlaces()
+	base := rest[0].base
+	if base > l.start.Load() {
+		l.start.Store(base)
+		l.epochs.truncateStart(base)
+	}
+	if err := l.removeSegments(v.segments[:n]); err != nil {
+		return err
+	}
+	if err := l.removeSnapshots(func(o int64) bool { return o < base }); err != nil {
+		return err
+	}
+	return l.epochs.flush()
+}
+
+// countDeletable is how many of the first segments can go, and why. Only what is committed can.
+func (l *Log) countDeletable(nowMs int64, cfg *LogConfig) (int, string) {
+	v := l.published
+	excess := int64(-1)
+	if cfg.Delete && cfg.RetentionBytes >= 0 {
+		excess = l.sizeOf(v) - cfg.RetentionBytes
+	}
+	reasons := map[string]bool{}
+	n := 0
+	for i, s := range v.segments {
+		size, end := v.bounds(i)
+		last := i == len(v.segments)-1
+		if end > l.high.Load() || last && size == 0 {
+			break
+		}
+		reason := ""
+		switch {
+		case end <= l.start.Load() && !last:
+			reason = "log start offset breach"
+		case cfg.Delete && cfg.RetentionMs >= 0 && nowMs-s.largestTimestamp() > cfg.RetentionMs:
+			reason = "log retention time breach"
+		case excess >= size && size > 0:
+			reason = "log retention size breach"
+		}
+		if reason == "" {
+			break
+		}
+		reasons[reason] = true
+		excess -= size
+		n++
+	}
+	names := make([]string, 0, len(reasons))
+	for r := range reasons {
+		names = append(names, r)
+	}
+	slices.Sort(names)
+	return n, fmt.Sprint(names)
+}
+
+func (l *Log) sizeOf(v view) int64 {
+	n := v.size
+	for _, s := range v.segments[:len(v.segments)-1] {
+		n += s.size.Load()
+	}
+	return n
+}
+
+// largestTimestamp is the largest of the records', or when the segment was made if they have none.
+func (s *segment) largestTimestamp() int64 {
+	if t := s.maxTimestamp.timestamp; t >= 0 {
+		return t
+	}
+	return s.createdMs
+}
+
+// readMaxTimestamp finds the largest timestamp: that of the last time entry, or of a batch behind it.
+func (s *segment) readMaxTimestamp() error {
+	s.maxTimestamp = s.times.last
+	position, err := s.offsets.lookup(s.times.last.offset)
+	if err != nil {
+		return err
+	}
+	if s.times.last.timestamp < 0 {
+		position = 0
+	}
+	err = s.scan(position, s.size.Load(), func(h record.Batch, _ int64) bool {
+		if t := h.MaxTimestamp(); t > s.maxTimestamp.timestamp {
+			s.maxTimestamp = timestampOffset{t, h.LastOffset()}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	indexed, err := s.offsets.lookup(math.MaxInt64)
+	s.sinceIndexed = int(min(s.size.Load()-indexed, math.MaxInt32))
+	return err
+}
