@@ -63,7 +63,11 @@ func (w *witness) take() string {
 // standalone is a machine with what the format tool left for a standalone controller.
 func standalone(t *testing.T) (*sim.World, *sim.Node, Config) {
 	t.Helper()
-	w := sim.NewWorld(1, sim.Options{})
+	return standaloneIn(t, sim.NewWorld(1, sim.Options{}))
+}
+
+func standaloneIn(t *testing.T, w *sim.World) (*sim.World, *sim.Node, Config) {
+	t.Helper()
 	n := w.NewNode("n1")
 	cfg := DefaultConfig()
 	cfg.NodeID, cfg.Voter, cfg.ClusterID, cfg.MetadataDir, cfg.ListenerName = 1, true, "Zm9ybWF0LWZhY3RzLTAwMQ", "/d", "CONTROLLER"
@@ -75,6 +79,11 @@ func standalone(t *testing.T) (*sim.World, *sim.Node, Config) {
 	cfg.DirectoryID = dir
 	if err := n.FS().MkdirAll(cfg.LogDir(), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for _, dir := range []string{"/", cfg.MetadataDir} {
+		if err := n.FS().SyncDir(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := n.Disk().WriteFile(SnapshotPath(cfg.LogDir(), bootstrapID), goldenBootstrap(t), 0o400); err != nil {
 		t.Fatal(err)
