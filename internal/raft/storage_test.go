@@ -23,7 +23,9 @@ func TestCrashesOfASingleVoter(t *testing.T) {
 				q.Register(seen)
 				q.Start()
 			})
-			if !w.RunUntil(5*time.Second, func() bool { return q != nil && q.LeaderAndEpoch().LeaderID == 1 && q.HighWatermark() >= q.LogEndOffset() }) {
+			if !w.RunUntil(5*time.Second, func() bool {
+				return q != nil && q.LeaderAndEpoch().LeaderID == 1 && q.HighWatermark() >= q.LogEndOffset()
+			}) {
 				w.Report(t.Output(), 60)
 				t.Fatalf("seed %d life %d: no leader", seed, life)
 			}

@@ -74,7 +74,7 @@ func (m *Manager) become(img *image.Image, c image.LocalPartition) {
 	if p == nil || p.Log() == nil {
 		settings := m.cfg.Settings(img, c.Topic.Name)
 		var err error
-		log, err = m.logs.Open(TopicPartition{c.Topic.Name, c.ID}, c.Topic.ID, s.Directory, settings)
+		log, err = m.logs.Open(TopicPartition{Topic: c.Topic.Name, Partition: c.ID}, c.Topic.ID, s.Directory, settings)
 		if err != nil {
 			// The partition is known and offline: it answers with KafkaStorageError.
 			m.env.Logger().Error("log not opened", "topic", c.Topic.Name, "partition", c.ID, "error", err)

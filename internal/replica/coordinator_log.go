@@ -10,7 +10,7 @@ type CoordinatorLog struct{ p *Partition }
 
 // CoordinatorLog finds a partition that this node has. Errors: those of Partition, and KafkaStorageError.
 func (m *Manager) CoordinatorLog(topic string, partition int32) (*CoordinatorLog, error) {
-	p, err := m.Partition(TopicPartition{topic, partition})
+	p, err := m.Partition(TopicPartition{Topic: topic, Partition: partition})
 	if err != nil {
 		return nil, err
 	}
