@@ -9,6 +9,7 @@ import (
 	"github.com/ottla-io/ottla/internal/coordinator/group"
 	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/image"
+	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
@@ -49,7 +50,8 @@ type Deps struct {
 	// MetadataOffset is the offset of the last record that was loaded. Any goroutine.
 	MetadataOffset func() int64
 	Replicas       Replicas
-	Groups         Groups // nil: none
+	Data           *replica.Manager // what the data requests are about; Replicas is mostly the same
+	Groups         Groups           // nil: none
 }
 
 // Broker is the broker role of a node. Handlers may be called from any goroutine; the image they see is the last one published.
@@ -59,8 +61,11 @@ type Broker struct {
 	id        int32
 	clusterID string
 	replicas  Replicas
+	data      *replica.Manager
 	groups    Groups
 	ctrl      Channel
+
+	fetchMaxBytes int // fetch.max.bytes
 
 	img         atomic.Pointer[image.Image]
 	lifecycle   *lifecycle
@@ -75,7 +80,8 @@ func New(d Deps) *Broker {
 		d.IncarnationID = randomID(d.Env)
 	}
 	b := &Broker{
-		env: d.Env, cfg: d.Config, id: d.Config.NodeID, clusterID: d.ClusterID, replicas: d.Replicas, groups: d.Groups, ctrl: d.Controller,
+		env: d.Env, cfg: d.Config, id: d.Config.NodeID, clusterID: d.ClusterID, replicas: d.Replicas, data: d.Data, groups: d.Groups, ctrl: d.Controller,
+		fetchMaxBytes: d.Config.Int("fetch.max.bytes"),
 	}
 	b.img.Store(image.Empty)
 	b.lifecycle = newLifecycle(d)

@@ -158,6 +158,9 @@ func (m *Manager) absent(topic string, index int32) error {
 	return kerr.UnknownTopicOrPartition
 }
 
+// Directories describes the log directories.
+func (m *Manager) Directories() []Directory { return m.logs.Directories() }
+
 // alive reports whether a broker takes part in the cluster.
 func (m *Manager) alive(broker int32) bool {
 	b := m.img.Load().Cluster.Broker(broker)

@@ -63,8 +63,9 @@ func (c *Context) ClientHost() string {
 	return string(out)
 }
 
-// FetchReply is the answer to Fetch. Records of partitions may lie in files: External holds, in the order of the
-// partitions whose Records are nil and that have any, the regions to send. Release is called when they were sent.
+// FetchReply is the answer to Fetch. Records of partitions may lie in files: External has an entry for each partition, in the
+// order of the response, which is empty where the records are in the response itself; it may end early. Release is called when
+// everything was sent.
 type FetchReply struct {
 	Response *protocol.FetchResponse
 	External []env.Part
