@@ -239,7 +239,7 @@ func (t *topics) parse() (newTopic, error) {
 	return topic, nil
 }
 
-// parseAssignment reads broker:broker,broker:broker: the replicas of partition 0, of partition 1…
+// parseAssignment reads broker:broker,broker:broker: the replicas of partition 0, of partition 1 and so on.
 func parseAssignment(list string) ([][]int32, error) {
 	if list == "" {
 		return nil, nil

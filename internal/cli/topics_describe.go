@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -186,7 +187,7 @@ func (t *topics) describeTopics(ctx context.Context, names []string) ([]topicDes
 	}
 	for {
 		answer, err := t.ask(ctx, "describeTopics", req)
-		if err == kerr.UnsupportedVersion {
+		if errors.Is(err, kerr.UnsupportedVersion) {
 			return t.describeByMetadata(ctx, names)
 		}
 		if err != nil {
@@ -346,7 +347,7 @@ func (t *topics) addReassignments(ctx context.Context, descriptions []topicDescr
 		req.Topics = append(req.Topics, rt)
 	}
 	answer, err := t.ask(ctx, "listPartitionReassignments", req)
-	if err == kerr.UnsupportedVersion {
+	if errors.Is(err, kerr.UnsupportedVersion) {
 		return nil
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package image
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ type direct struct {
 
 func (d *direct) Monotonic() time.Duration   { return d.now }
 func (d *direct) NewQueue(string) env.Queue  { return directQueue{} }
-func (d *direct) Logger() *slog.Logger       { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func (d *direct) Logger() *slog.Logger       { return slog.New(slog.DiscardHandler) }
 func (d *direct) Go(_ string, fn func())     { fn() }
 func (directQueue) Post(_ string, fn func()) { fn() }
 func (directQueue) Close(done func())        { done() }

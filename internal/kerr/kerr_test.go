@@ -11,11 +11,11 @@ func TestCodes(t *testing.T) {
 		if int(e.Code) != i+1 {
 			t.Errorf("%s stands at %d, its code is %d", e.Name, i+1, e.Code)
 		}
-		if got := FromCode(e.Code); got != e {
+		if got := FromCode(e.Code); !errors.Is(got, e) {
 			t.Errorf("FromCode(%d) = %v, want %s", e.Code, got, e.Name)
 		}
 	}
-	if FromCode(0) != nil || FromCode(-1) != UnknownServerError {
+	if FromCode(0) != nil || !errors.Is(FromCode(-1), UnknownServerError) {
 		t.Error("FromCode of 0 or -1 is wrong")
 	}
 	if err := FromCode(9999); Code(err) != 9999 || Retriable(err) {

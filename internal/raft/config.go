@@ -1,9 +1,7 @@
 package raft
 
 import (
-	"net"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -137,4 +135,4 @@ func (c *Config) LogDir() string { return filepath.Join(c.MetadataDir, Topic+"-0
 
 func (c *Config) key() ReplicaKey { return ReplicaKey{c.NodeID, c.DirectoryID} }
 
-func (e Endpoint) address() string { return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) }
+func (e Endpoint) address() string { return config.HostPort{Host: e.Host, Port: int(e.Port)}.String() }

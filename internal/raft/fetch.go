@@ -26,7 +26,7 @@ func (fetchRequest) event() string { return "fetch" }
 
 // waitingFetch has nothing to bring yet.
 type waitingFetch struct {
-	fetchRequest
+	asked fetchRequest
 	timer env.Timer
 }
 
@@ -61,7 +61,7 @@ func (q *Quorum) onFetchRequest(ev fetchRequest) {
 		return
 	}
 	reply.Release()
-	w := &waitingFetch{fetchRequest: ev}
+	w := &waitingFetch{asked: ev}
 	w.timer = q.queue.After(time.Duration(ev.req.MaxWaitMs)*time.Millisecond, "fetch-expired", func() { q.Handle(fetchExpired{w}) })
 	q.waiting = append(q.waiting, w)
 }
@@ -171,17 +171,17 @@ func (q *Quorum) wakeFetches(all bool) {
 	waiting := q.waiting
 	q.waiting = nil
 	for _, w := range waiting {
-		p := metadataPartition(w.version, w.req)
+		p := metadataPartition(w.asked.version, w.asked.req)
 		if all {
 			w.timer.Stop()
-			w.respond(q.fetchReply(w.fetchRequest, kerr.NotLeaderOrFollower.Code))
+			w.asked.respond(q.fetchReply(w.asked, kerr.NotLeaderOrFollower.Code))
 			continue
 		}
 		l, ok := q.state.(*leader)
 		if !ok || p.FetchOffset < l.durable || l.established && p.HighWatermark < q.highWatermark {
 			w.timer.Stop()
-			reply, _ := q.tryFetch(w.fetchRequest, p)
-			w.respond(reply)
+			reply, _ := q.tryFetch(w.asked, p)
+			w.asked.respond(reply)
 			continue
 		}
 		q.waiting = append(q.waiting, w)
@@ -196,8 +196,8 @@ func (q *Quorum) onFetchExpired(ev fetchExpired) {
 	for i, w := range q.waiting {
 		if w == ev.w {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			reply, _ := q.tryFetch(w.fetchRequest, metadataPartition(w.version, w.req))
-			w.respond(reply)
+			reply, _ := q.tryFetch(w.asked, metadataPartition(w.asked.version, w.asked.req))
+			w.asked.respond(reply)
 			return
 		}
 	}

@@ -341,11 +341,6 @@ func (q *Quorum) voters() *VoterSet {
 	return voters
 }
 
-func (q *Quorum) level() int16 {
-	level, _, _, _ := q.history.current()
-	return level
-}
-
 // isVoter reports whether this replica is in the voter set now.
 func (q *Quorum) isVoter() bool { return q.cfg.Voter && q.voters().Contains(q.cfg.key()) }
 

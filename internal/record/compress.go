@@ -30,6 +30,7 @@ func Compress(dst, src []byte, codec Compression, level int) ([]byte, error) {
 		return lz4Compress(dst, src, level), nil
 	case Zstd:
 		return zstdCompress(dst, src, level)
+	case None:
 	}
 	return append(dst, src...), nil
 }

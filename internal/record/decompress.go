@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -118,7 +119,7 @@ func (d *Decompressor) fill(buf []byte) ([]byte, error) {
 		default:
 			err = fmt.Errorf("unknown codec %d", d.codec)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return buf, io.EOF
 		}
 		if err != nil {

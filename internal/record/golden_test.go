@@ -48,7 +48,7 @@ func readRecords(t *testing.T, b Batch, each func(*Record)) {
 	}
 }
 
-// describe writes a record in the notation of the checksums: offset|timestamp|key|value|header=value…
+// describe writes a record in the notation of the checksums: offset|timestamp|key|value|header=value and so on.
 func describe(r *Record) string {
 	text := func(b []byte) string {
 		if b == nil {

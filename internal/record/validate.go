@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"io"
 	"math"
 
@@ -48,7 +49,7 @@ const maxRecordErrors = 10_000
 // UnsupportedCompressionType for zstd before version 7.
 func FromProduce(records []byte, version int16) (Batch, error) {
 	batch, rest, err := Next(records)
-	if err == ErrShort {
+	if errors.Is(err, ErrShort) {
 		return nil, invalidf("no complete record batch in %d bytes", len(records))
 	}
 	if err != nil {
@@ -57,10 +58,10 @@ func FromProduce(records []byte, version int16) (Batch, error) {
 	if version < 7 && batch.Compression() == Zstd {
 		return nil, &Error{Kind: kerr.UnsupportedCompressionType, Reason: "zstd needs produce version 7"}
 	}
-	switch _, _, err := Next(rest); err {
-	case ErrShort:
+	switch _, _, err := Next(rest); {
+	case errors.Is(err, ErrShort):
 		return batch, nil
-	case nil, ErrOldMagic:
+	case err == nil, errors.Is(err, ErrOldMagic):
 		return nil, invalidf("more than one record batch")
 	default:
 		return nil, err

@@ -325,10 +325,9 @@ func (s *session) Closed(_ env.Conn, err error) {
 		c.connectLater()
 		c.failures++
 	} else {
-		switch {
-		case err == nil:
+		if err == nil {
 			err = fmt.Errorf("%w: %s closed it", ErrDisconnected, c.addr)
-		default:
+		} else {
 			err = fmt.Errorf("%w: %w", ErrDisconnected, err)
 		}
 		if len(c.waiting) > 0 {

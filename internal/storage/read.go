@@ -139,8 +139,8 @@ func (s *segment) extent(position, size, segmentEnd int64, r reading) (end, next
 	if !bounded && limit >= size {
 		return size, segmentEnd, nil
 	}
-	from := position
-	if from, err = s.skip(position, limit, size, bounded, r.upTo); err != nil {
+	from, err := s.skip(position, limit, size, bounded, r.upTo)
+	if err != nil {
 		return 0, 0, err
 	}
 	end, next = from, r.offset

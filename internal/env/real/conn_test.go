@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -52,7 +53,7 @@ func TestAnnouncedIsNotHeld(t *testing.T) {
 			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-h.closed; err != io.ErrUnexpectedEOF {
+			if err := <-h.closed; !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Fatalf("closed with %v", err)
 			}
 		}

@@ -54,7 +54,6 @@ type Node struct {
 	m      *machine
 	w      *World
 	dead   bool
-	began  time.Duration
 	rand   *Rand
 	logger *slog.Logger
 	conns  map[int]*conn

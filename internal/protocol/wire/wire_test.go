@@ -98,7 +98,7 @@ func TestSticky(t *testing.T) {
 	if d.Int8() != 0 || d.Int64() != 0 || d.UUID() != [16]byte{} || d.Remaining() != 0 || !errors.Is(d.Err(), first) {
 		t.Errorf("the decoder went on after %v: %v", first, d.Err())
 	}
-	var none *Decoder = NewDecoder(nil)
+	none := NewDecoder(nil)
 	if none.Err() != nil {
 		t.Error("an error without reading")
 	}
