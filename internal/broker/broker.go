@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,13 +66,14 @@ type Broker struct {
 	groups    Groups
 	ctrl      Channel
 
-	fetchMaxBytes int // fetch.max.bytes
-
 	img         atomic.Pointer[image.Image]
 	lifecycle   *lifecycle
 	publisher   *publisher
 	creations   creations
 	producerIDs *producerIDs
+
+	fetchMaxBytes            int       // fetch.max.bytes
+	produceCalls, fetchCalls sync.Pool // of those under way
 }
 
 // New returns a broker that has not been started.

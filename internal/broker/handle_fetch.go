@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -12,207 +12,218 @@ import (
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
-// Fetch is key 1 at a broker, versions 4–18. v5: log start offsets. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v11: racks
-// (KIP-392). v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v15: the replica's epoch (KIP-903). v16: who leads now
-// (KIP-951). v18: the high watermark that a follower knows (KIP-1166). Path: session → partitions → replica.Manager.Fetch, which
-// waits for bytes → what the session does not know yet. Errors: 70, 71, 106 of the session; of a partition 3 or 100 unknown, 103
-// another topic of that name, 74 and 75 leader epoch, 6 not the leader, 1 the offset, 56 the disk.
+// Fetch is key 1, versions 4–18. v5: log start offset. v7: sessions (KIP-227). v9: leader epochs. v10: zstd. v11: followers answer consumers
+// (KIP-392). v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v15: replica epoch (KIP-903). v16: who leads instead (KIP-951).
+// v17: directory ids, v18: the high watermark that a follower knows (KIP-1166); both from followers only. Path: session → partitions → regions of
+// their logs, now or when there is enough → session → answer, whose records the server sends from the files.
+//
+// Errors of the request: 70 no such session, 71 not its epoch, 106 it names topics the other way. Of a partition, in this order:
+// 100 unknown id (v13), 3 unknown, 6 another broker's, 103 another topic has the name now, 74 or 75 leader epoch, 56 its directory
+// failed (6 before v6), 6 not the leader, 1 offset; 76 topics compressed with zstd before v10. The offsets in an answer with error are -1.
 func (b *Broker) Fetch(ctx *rpc.Context, req *protocol.FetchRequest, respond func(*rpc.FetchReply)) {
-	p := newFetching()
-	p.b, p.ctx, p.respond = b, ctx, respond
-	p.version, p.listener = ctx.APIVersion, ctx.Listener
+	c := b.newFetchCall()
+	c.ctx, c.respond = ctx, respond
 	f := b.data.NewFetch()
-	f.Version, f.ReadCommitted = ctx.APIVersion, req.IsolationLevel == 1
-	f.ReplicaID, f.ReplicaEpoch = req.ReplicaId, -1
-	if ctx.APIVersion >= 15 {
-		f.ReplicaID, f.ReplicaEpoch = req.ReplicaState.ReplicaId, req.ReplicaState.ReplicaEpoch
-	}
-	f.MaxWait = time.Duration(max(req.MaxWaitMs, 0)) * time.Millisecond
-	f.MinBytes, f.MaxBytes = int(min(req.MinBytes, req.MaxBytes)), int(req.MaxBytes)
-	if f.ReplicaID < 0 {
-		f.MaxBytes = min(f.MaxBytes, b.fetchMaxBytes)
-		f.MinBytes = min(f.MinBytes, f.MaxBytes)
-	}
-	f.Parts = appendParts(f.Parts, req)
-	p.fetch = f
-	if err := b.data.Sessions.Begin(f, p.session(req, f)); err != nil {
-		p.resp.ErrorCode, p.resp.SessionId = kerr.Code(err), 0
-		p.send()
+	c.f = f
+	c.parameters(req)
+	c.parts(req)
+	err := b.data.Sessions.Begin(f, replica.SessionRequest{
+		ID: req.SessionId, Epoch: req.SessionEpoch, Forgotten: c.forgets(req), UsesIDs: ctx.APIVersion >= 13, Follower: f.ReplicaID >= 0,
+		TopicName: c.topicName,
+	})
+	if err != nil {
+		c.reply(err, 0)
 		return
 	}
 	for i := range f.Parts {
-		p.find(&f.Parts[i])
+		c.check(&f.Parts[i])
 	}
-	b.data.Fetch(f, p.done)
+	b.data.Fetch(f, c.done)
 }
 
-// appendParts are the partitions that a request names.
-func appendParts(parts []replica.FetchPart, req *protocol.FetchRequest) []replica.FetchPart {
-	for i := range req.Topics {
-		t := &req.Topics[i]
-		for j := range t.Partitions {
-			q := &t.Partitions[j]
-			parts = append(parts, replica.FetchPart{
-				Topic: t.Topic, TopicID: t.TopicId, Index: q.Partition, CurrentLeaderEpoch: q.CurrentLeaderEpoch, LastFetchedEpoch: q.LastFetchedEpoch,
-				MaxBytes: q.PartitionMaxBytes, Offset: q.FetchOffset, LogStart: q.LogStartOffset, HighWatermark: q.HighWatermark,
-			})
-		}
-	}
-	return parts
+// fetchCall is one Fetch under way, and its answer until it is sent. They are reused.
+type fetchCall struct {
+	b       *Broker
+	ctx     *rpc.Context
+	respond func(*rpc.FetchReply)
+	f       *replica.Fetch
+
+	forgotten []replica.ForgottenPart
+	resp      protocol.FetchResponse
+	out       rpc.FetchReply
+	external  []env.Part
+
+	// Methods, bound once.
+	done      func(*replica.Fetch)
+	release   func()
+	topicName func(uuid.UUID) string
 }
 
-// fetching is one fetch on its way. It is used again, with its slices.
-type fetching struct {
-	b        *Broker
-	ctx      *rpc.Context
-	version  int16
-	listener string
-	respond  func(*rpc.FetchReply)
-	fetch    *replica.Fetch
-	resp     protocol.FetchResponse
-	reply    rpc.FetchReply
-	names    func(uuid.UUID) string // = topicName, made once; so are done and release
-	done     func(*replica.Fetch)
-	release  func()
+func (b *Broker) newFetchCall() *fetchCall {
+	if c, ok := b.fetchCalls.Get().(*fetchCall); ok {
+		return c
+	}
+	c := &fetchCall{b: b}
+	c.done, c.release, c.topicName = c.read, c.sent, c.nameOf
+	return c
 }
 
-var fetchPool sync.Pool
-
-func newFetching() *fetching {
-	if p, _ := fetchPool.Get().(*fetching); p != nil {
-		return p
-	}
-	p := new(fetching)
-	p.names, p.done, p.release = p.topicName, p.finish, p.released
-	return p
-}
-
-func (p *fetching) session(req *protocol.FetchRequest, f *replica.Fetch) replica.SessionRequest {
-	r := replica.SessionRequest{ID: req.SessionId, Epoch: req.SessionEpoch, UsesIDs: p.version >= 13, Follower: f.ReplicaID >= 0, TopicName: p.names}
-	for i := range req.ForgottenTopicsData {
-		t := &req.ForgottenTopicsData[i]
-		for _, index := range t.Partitions {
-			r.Forgotten = append(r.Forgotten, replica.ForgottenPart{Topic: t.Topic, TopicID: t.TopicId, Index: index})
-		}
-	}
-	if r.UsesIDs {
-		for i := range f.Parts {
-			f.Parts[i].Topic = p.topicName(f.Parts[i].TopicID)
-		}
-	}
-	return r
-}
-
-func (p *fetching) topicName(id uuid.UUID) string {
-	if t := p.b.data.Image().Topics.ByID(id); t != nil {
+func (c *fetchCall) nameOf(id uuid.UUID) string {
+	if t := c.b.Image().Topics.ByID(id); t != nil {
 		return t.Name
 	}
 	return ""
 }
 
-// find finds the partition of a part, or its error.
-func (p *fetching) find(part *replica.FetchPart) {
-	if p.version >= 13 && part.Topic == "" {
+// parameters takes what concerns the whole fetch.
+func (c *fetchCall) parameters(req *protocol.FetchRequest) {
+	f := c.f
+	f.Version = c.ctx.APIVersion
+	f.ReplicaID, f.ReplicaEpoch = req.ReplicaId, -1
+	if f.Version >= 15 {
+		f.ReplicaID, f.ReplicaEpoch = req.ReplicaState.ReplicaId, req.ReplicaState.ReplicaEpoch
+	}
+	f.ReadCommitted = req.IsolationLevel == 1
+	f.MaxWait = time.Duration(req.MaxWaitMs) * time.Millisecond
+	f.MaxBytes = min(int(req.MaxBytes), c.b.fetchMaxBytes)
+	f.MinBytes = min(int(req.MinBytes), f.MaxBytes)
+}
+
+// parts takes what the request asks for.
+func (c *fetchCall) parts(req *protocol.FetchRequest) {
+	ids := c.ctx.APIVersion >= 13
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		name := t.Topic
+		if ids {
+			name = c.nameOf(t.TopicId)
+		}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			c.f.Parts = append(c.f.Parts, replica.FetchPart{
+				Topic: name, TopicID: t.TopicId, Index: p.Partition, CurrentLeaderEpoch: p.CurrentLeaderEpoch, LastFetchedEpoch: p.LastFetchedEpoch,
+				MaxBytes: p.PartitionMaxBytes, Offset: p.FetchOffset, LogStart: p.LogStartOffset, HighWatermark: p.HighWatermark,
+			})
+		}
+	}
+}
+
+// forgets takes what leaves the session.
+func (c *fetchCall) forgets(req *protocol.FetchRequest) []replica.ForgottenPart {
+	c.forgotten = c.forgotten[:0]
+	for i := range req.ForgottenTopicsData {
+		t := &req.ForgottenTopicsData[i]
+		for _, p := range t.Partitions {
+			c.forgotten = append(c.forgotten, replica.ForgottenPart{Topic: t.Topic, TopicID: t.TopicId, Index: p})
+		}
+	}
+	return c.forgotten
+}
+
+// check finds the errors of a part that are not worth a read.
+func (c *fetchCall) check(part *replica.FetchPart) {
+	if part.Topic == "" && c.ctx.APIVersion >= 13 {
 		part.Err = kerr.UnknownTopicId.Code
 		return
 	}
-	found, err := p.b.data.Partition(replica.TopicPartition{Topic: part.Topic, Partition: part.Index})
-	if err != nil {
-		part.Err = kerr.Code(err)
-		if p.version >= 13 && part.Err == kerr.UnknownTopicOrPartition.Code {
-			if t := p.b.data.Image().Topics.ByName(part.Topic); t == nil {
-				part.Err = kerr.UnknownTopicId.Code
-			}
-		}
-		return
+	_, err := c.b.data.Partition(replica.TopicPartition{Topic: part.Topic, Partition: part.Index})
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		part.Err = kerr.UnknownTopicOrPartition.Code
+	case c.ctx.APIVersion < 10 && c.b.data.Settings(part.Topic).String("compression.type") == "zstd":
+		part.Err = kerr.UnsupportedCompressionType.Code
 	}
-	part.Partition = found
 }
 
-// finish answers with what the session does not know.
-func (p *fetching) finish(f *replica.Fetch) {
-	id, err := p.b.data.Sessions.Finish(f)
-	p.resp.SessionId, p.resp.ErrorCode = id, kerr.Code(err)
+// read answers with what was read.
+func (c *fetchCall) read(f *replica.Fetch) {
+	id, err := c.b.data.Sessions.Finish(f)
+	c.reply(err, id)
+}
+
+// reply answers: err is one of the session.
+func (c *fetchCall) reply(err error, session int32) {
+	c.resp.ErrorCode, c.resp.SessionId = kerr.Code(err), session
+	c.resp.Responses, c.external, c.resp.NodeEndpoints = c.resp.Responses[:0], c.external[:0], c.resp.NodeEndpoints[:0]
 	if err == nil {
-		for i := range f.Results {
-			if !f.Results[i].Omit {
-				p.add(&f.Parts[i], &f.Results[i])
-			}
-		}
+		c.results()
 	}
-	p.send()
+	c.out = rpc.FetchReply{Response: &c.resp, External: c.external, Release: c.release}
+	c.respond(&c.out)
 }
 
-// add puts a partition into the response. Partitions of a topic that follow one another share its entry.
-func (p *fetching) add(part *replica.FetchPart, r *replica.FetchResult) {
-	topics := p.resp.Responses
-	if n := len(topics); n == 0 || topics[n-1].TopicId != part.TopicID || p.version < 13 && topics[n-1].Topic != part.Topic {
-		topics = sized(topics, n+1)
-		t := &topics[n]
-		t.Topic, t.TopicId, t.Partitions = part.Topic, part.TopicID, t.Partitions[:0]
-		p.resp.Responses = topics
-	}
-	t := &topics[len(topics)-1]
-	t.Partitions = sized(t.Partitions, len(t.Partitions)+1)
-	out := &t.Partitions[len(t.Partitions)-1]
-	aborted := out.AbortedTransactions[:0]
-	out.SetDefaults()
-	out.PartitionIndex, out.ErrorCode = part.Index, r.Err
-	out.HighWatermark, out.LastStableOffset, out.LogStartOffset = r.HighWatermark, r.LastStableOffset, r.LogStartOffset
-	out.PreferredReadReplica = r.PreferredReplica
-	out.DivergingEpoch = protocol.FetchResponseEpochEndOffset{Epoch: r.DivergingEpoch, EndOffset: r.DivergingEnd}
-	if r.Aborted != nil {
-		for _, a := range r.Aborted {
-			aborted = append(aborted, protocol.FetchResponseAbortedTransaction{ProducerId: a.ProducerID, FirstOffset: a.FirstOffset})
+// sent ends the call.
+func (c *fetchCall) sent() {
+	c.f.Release()
+	c.f, c.ctx, c.respond = nil, nil, nil
+	clear(c.external)
+	c.b.fetchCalls.Put(c)
+}
+
+// results puts the partitions into the answer, those of a topic together as far as they follow each other.
+func (c *fetchCall) results() {
+	var topic *protocol.FetchResponseFetchableTopicResponse
+	var last *replica.FetchPart
+	for i := range c.f.Results {
+		part, r := &c.f.Parts[i], &c.f.Results[i]
+		if r.Omit {
+			continue
 		}
+		if last == nil || last.Topic != part.Topic || last.TopicID != part.TopicID {
+			c.resp.Responses = resize(c.resp.Responses, len(c.resp.Responses)+1)
+			topic = &c.resp.Responses[len(c.resp.Responses)-1]
+			topic.Topic, topic.TopicId, topic.Partitions = part.Topic, part.TopicID, topic.Partitions[:0]
+		}
+		last = part
+		topic.Partitions = resize(topic.Partitions, len(topic.Partitions)+1)
+		c.result(&topic.Partitions[len(topic.Partitions)-1], part, r)
+	}
+}
+
+// noRecords stands for records that are empty, which is not null.
+var noRecords = []byte{}
+
+func (c *fetchCall) result(p *protocol.FetchResponsePartitionData, part *replica.FetchPart, r *replica.FetchResult) {
+	aborted := p.AbortedTransactions[:0]
+	*p = protocol.FetchResponsePartitionData{
+		PartitionIndex: part.Index, ErrorCode: r.Err, HighWatermark: r.HighWatermark, LastStableOffset: r.LastStableOffset, LogStartOffset: r.LogStartOffset,
+		DivergingEpoch: protocol.FetchResponseEpochEndOffset{Epoch: r.DivergingEpoch, EndOffset: r.DivergingEnd},
+		CurrentLeader:  protocol.FetchResponseLeaderIdAndEpoch{LeaderId: -1, LeaderEpoch: -1},
+		SnapshotId:     protocol.FetchResponseSnapshotId{EndOffset: -1, Epoch: -1}, PreferredReadReplica: r.PreferredReplica,
+	}
+	if r.Aborted != nil {
 		if aborted == nil {
 			aborted = []protocol.FetchResponseAbortedTransaction{}
 		}
-		out.AbortedTransactions = aborted
+		for _, a := range r.Aborted {
+			aborted = append(aborted, protocol.FetchResponseAbortedTransaction{ProducerId: a.ProducerID, FirstOffset: a.FirstOffset})
+		}
+		p.AbortedTransactions = aborted
 	}
-	out.Records = noRecords
-	external := env.Part{}
 	if r.Records.Len > 0 {
-		external = env.Part{File: r.Records.File, Offset: r.Records.Pos, Length: int64(r.Records.Len)}
+		c.external = append(c.external, env.Part{File: r.Records.File, Offset: r.Records.Pos, Length: int64(r.Records.Len)})
+	} else {
+		p.Records = noRecords
+		c.external = append(c.external, env.Part{})
 	}
-	p.reply.External = append(p.reply.External, external)
-	if p.version >= 16 && (r.Err == kerr.NotLeaderOrFollower.Code || r.Err == kerr.FencedLeaderEpoch.Code) {
-		p.hint(out, part)
+	switch {
+	case r.Err == kerr.KafkaStorageError.Code && c.ctx.APIVersion <= 5:
+		p.ErrorCode = kerr.NotLeaderOrFollower.Code // so old a client would give up
+	case (r.Err == kerr.NotLeaderOrFollower.Code || r.Err == kerr.FencedLeaderEpoch.Code) && c.ctx.APIVersion >= 16:
+		l := c.b.leaderOf(part.Topic, part.Index, c.ctx.Listener)
+		p.CurrentLeader = protocol.FetchResponseLeaderIdAndEpoch{LeaderId: l.id, LeaderEpoch: l.epoch}
+		if l.reachable {
+			c.endpoint(l.node)
+		}
 	}
 }
 
-var noRecords = []byte{}
-
-// hint says who leads now.
-func (p *fetching) hint(out *protocol.FetchResponsePartitionData, part *replica.FetchPart) {
-	found, node := leaderOf(p.b.Image(), part.Topic, part.Index, p.listener)
-	if found == nil {
-		return
-	}
-	out.CurrentLeader = protocol.FetchResponseLeaderIdAndEpoch{LeaderId: found.Leader, LeaderEpoch: found.LeaderEpoch}
-	if node == nil {
-		return
-	}
-	for _, n := range p.resp.NodeEndpoints {
-		if n.NodeId == found.Leader {
+// endpoint adds a node to the response once.
+func (c *fetchCall) endpoint(n node) {
+	for i := range c.resp.NodeEndpoints {
+		if c.resp.NodeEndpoints[i].NodeId == n.id {
 			return
 		}
 	}
-	p.resp.NodeEndpoints = append(p.resp.NodeEndpoints, protocol.FetchResponseNodeEndpoint{NodeId: found.Leader, Host: node.endpoint.Host, Port: int32(node.endpoint.Port), Rack: node.broker.Rack})
-}
-
-func (p *fetching) send() {
-	p.reply.Response, p.reply.Release = &p.resp, p.release
-	p.respond(&p.reply)
-}
-
-// released is called when the records were sent.
-func (p *fetching) released() {
-	p.fetch.Release()
-	clear(p.reply.External)
-	p.reply.External = p.reply.External[:0]
-	p.resp.Responses, p.resp.NodeEndpoints = p.resp.Responses[:0], p.resp.NodeEndpoints[:0]
-	p.resp.ErrorCode, p.resp.SessionId = 0, 0
-	p.b, p.ctx, p.respond, p.fetch = nil, nil, nil, nil
-	fetchPool.Put(p)
+	c.resp.NodeEndpoints = append(c.resp.NodeEndpoints, protocol.FetchResponseNodeEndpoint{NodeId: n.id, Host: n.host, Port: n.port, Rack: n.rack})
 }

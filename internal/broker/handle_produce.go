@@ -2,7 +2,7 @@ package broker
 
 import (
 	"errors"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/image"
@@ -11,65 +11,69 @@ import (
 	"github.com/ottla-io/ottla/internal/record"
 	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/rpc"
+	"github.com/ottla-io/ottla/internal/storage"
 )
 
-// Produce is key 0, versions 3–13. v5: log start offset in the answer. v7: zstd (KIP-110). v8: what is wrong with single records
-// (KIP-467). v10: who leads now (KIP-951). v12: transactions of version 2 (KIP-890). v13: topic ids (KIP-516). Path: acks and
-// transactional id → topics and partitions → replica.Manager.Append, which waits for the followers if acks is -1 → answer, or none
-// with acks 0. Errors: 21 for acks; 53 transactional records without transactional id; of a partition 3 or 100 unknown, 17 an internal
-// topic, 6 not the leader, 19 and 20 too few replicas, and those of the log.
+// Produce is key 0, versions 3–13. v5: log start offset. v7: zstd. v8: errors of single records (KIP-467). v10: who leads instead
+// (KIP-951). v13: topic ids (KIP-516). Path: partitions → append to their logs → with acks=-1 wait for the followers → answer; with
+// acks=0 nobody is answered, and an error ends the connection.
+//
+// Errors of the request: 53 transactional records without a transactional id. Of a partition, in this order: 3 or (v13) 100 unknown
+// topic; 87 not exactly one batch of format 2, or no bytes at all, 2 no batch at all, 76 zstd before v7; 21 acks; 17 an internal topic;
+// 6 another leads, 56 its directory failed, 19 too few in sync for acks=-1; then those of the batch: 10, 2, 87, 32, -1; then those of its
+// producer: 47, 45, 48; then while it waits: 6, 20, 7, which come with the offset. The log start offset is -1 up to 56, and with 10 and 2.
 func (b *Broker) Produce(ctx *rpc.Context, req *protocol.ProduceRequest, respond func(*protocol.ProduceResponse)) {
-	p := newProducing()
-	p.b, p.ctx, p.req, p.respond = b, ctx, req, respond
+	c := b.newProduceCall()
+	c.ctx, c.req, c.respond = ctx, req, respond
+	refusal := c.refusal()
 	a := b.data.NewAppend()
 	a.Acks, a.Timeout = req.Acks, time.Duration(req.TimeoutMs)*time.Millisecond
-	a.Options.ProduceVersion = ctx.APIVersion
-	refusal := p.refusal()
+	a.Options = replica.AppendOptions{Origin: replica.FromClient, ProduceVersion: ctx.APIVersion}
 	for i := range req.TopicData {
 		t := &req.TopicData[i]
+		name := c.topic(t)
 		for j := range t.PartitionData {
-			e := replica.AppendEntry{Records: t.PartitionData[j].Records, Err: refusal}
+			p := &t.PartitionData[j]
+			e := replica.AppendEntry{Records: p.Records, Err: refusal}
 			if refusal == nil {
-				e.Partition, e.Err = p.partition(t, t.PartitionData[j].Index)
+				e.Partition, e.Err = c.partition(name, p)
 			}
 			a.Entries = append(a.Entries, e)
 		}
 	}
-	b.data.Append(a, p.done)
+	b.data.Append(a, c.done)
 }
 
-// producing is one produce on its way. It is used again.
-type producing struct {
+// produceCall is one Produce under way. They are reused.
+type produceCall struct {
 	b       *Broker
 	ctx     *rpc.Context
 	req     *protocol.ProduceRequest
 	respond func(*protocol.ProduceResponse)
+	done    func(*replica.Append) // = answer, made once
 	resp    protocol.ProduceResponse
-	done    func(*replica.Append) // = finish, made once
 }
 
-var producePool sync.Pool
-
-func newProducing() *producing {
-	if p, _ := producePool.Get().(*producing); p != nil {
-		return p
+func (b *Broker) newProduceCall() *produceCall {
+	if c, ok := b.produceCalls.Get().(*produceCall); ok {
+		return c
 	}
-	p := new(producing)
-	p.done = p.finish
-	return p
+	c := &produceCall{b: b}
+	c.done = c.answer
+	return c
 }
 
-// refusal is why the whole request is refused.
-func (p *producing) refusal() error {
-	if a := p.req.Acks; a != replica.AcksNone && a != replica.AcksLeader && a != replica.AcksAll {
-		return kerr.InvalidRequiredAcks
-	}
-	if p.req.TransactionalId != nil {
+// adminClient is the client id that may write to internal topics.
+const adminClient = "__admin_client"
+
+// refusal is the error of the whole request; nil if it may go on.
+func (c *produceCall) refusal() error {
+	if c.req.TransactionalId != nil {
 		return nil
 	}
-	for i := range p.req.TopicData {
-		for _, d := range p.req.TopicData[i].PartitionData {
-			if len(d.Records) >= record.BatchHeaderSize && record.Batch(d.Records).IsTransactional() {
+	for i := range c.req.TopicData {
+		for _, p := range c.req.TopicData[i].PartitionData {
+			if batch, _, err := record.Next(p.Records); err == nil && batch.IsTransactional() {
 				return kerr.TransactionalIdAuthorizationFailed
 			}
 		}
@@ -77,124 +81,151 @@ func (p *producing) refusal() error {
 	return nil
 }
 
-// partition finds what a client wants to append to.
-func (p *producing) partition(t *protocol.ProduceRequestTopicProduceData, index int32) (*replica.Partition, error) {
-	var part *replica.Partition
-	var err error
-	if p.ctx.APIVersion >= 13 {
-		part, err = p.b.data.PartitionByID(t.TopicId, index)
-	} else {
-		part, err = p.b.data.Partition(replica.TopicPartition{Topic: t.Name, Partition: index})
+// topic is the name of a topic, "" if it is not known by its id.
+func (c *produceCall) topic(t *protocol.ProduceRequestTopicProduceData) string {
+	if c.ctx.APIVersion < 13 {
+		return t.Name
 	}
-	if err == nil && internalTopic(part.Topic) && p.ctx.ClientID != adminClient {
+	if topic := c.b.Image().Topics.ByID(t.TopicId); topic != nil {
+		return topic.Name
+	}
+	return ""
+}
+
+// partition finds where records go, if they may.
+func (c *produceCall) partition(topic string, p *protocol.ProduceRequestPartitionProduceData) (*replica.Partition, error) {
+	if topic == "" && c.ctx.APIVersion >= 13 {
+		return nil, kerr.UnknownTopicId
+	}
+	partition, err := c.b.data.Partition(replica.TopicPartition{Topic: topic, Partition: p.Index})
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, err
+	}
+	batch, badSet := record.FromProduce(p.Records, c.ctx.APIVersion)
+	switch {
+	case badSet != nil:
+		return nil, kerr.FromCode(kerr.Code(badSet))
+	case c.b.unverified(partition, batch):
+		return nil, errUnverified
+	case c.req.Acks < replica.AcksAll || c.req.Acks > replica.AcksLeader:
+		return nil, kerr.InvalidRequiredAcks
+	case internalTopic(topic) && c.ctx.ClientID != adminClient:
 		return nil, kerr.InvalidTopicException
 	}
-	return part, err
+	return partition, err
 }
 
-// adminClient is the client id of Kafka's own tools, which may append to internal topics.
-const adminClient = "__admin_client"
+// unverified: nobody has told the transaction's coordinator about it, as there is none here.
+func (b *Broker) unverified(*replica.Partition, record.Batch) bool { return false }
 
-// finish answers.
-func (p *producing) finish(a *replica.Append) {
+var errUnverified error = kerr.InvalidTxnState
+
+// answer makes the response of what became of the entries, which are in the order of the request.
+func (c *produceCall) answer(a *replica.Append) {
+	entries := a.Entries
 	failed := false
-	n := 0
-	p.resp.Responses = sized(p.resp.Responses, len(p.req.TopicData))
-	p.resp.NodeEndpoints = p.resp.NodeEndpoints[:0]
-	for i := range p.req.TopicData {
-		t, out := &p.req.TopicData[i], &p.resp.Responses[i]
-		out.Name, out.TopicId = t.Name, t.TopicId
-		out.PartitionResponses = sized(out.PartitionResponses, len(t.PartitionData))
+	c.resp.Responses = resize(c.resp.Responses, len(c.req.TopicData))
+	for i := range c.req.TopicData {
+		t, r := &c.req.TopicData[i], &c.resp.Responses[i]
+		r.Name, r.TopicId = t.Name, t.TopicId
+		r.PartitionResponses = resize(r.PartitionResponses, len(t.PartitionData))
 		for j := range t.PartitionData {
-			p.answer(&out.PartitionResponses[j], t.PartitionData[j].Index, &a.Entries[n])
-			failed = failed || a.Entries[n].Err != nil
-			n++
+			c.partitionAnswer(&r.PartitionResponses[j], t, t.PartitionData[j].Index, &entries[0])
+			failed = failed || entries[0].Err != nil
+			entries = entries[1:]
 		}
+	}
+	switch {
+	case c.req.Acks != replica.AcksNone:
+		c.respond(&c.resp)
+	case failed:
+		c.hangUp()
+		c.respond(nil)
+	default:
+		c.respond(nil)
 	}
 	a.Release()
-	respond, ctx, acks := p.respond, p.ctx, p.req.Acks
-	if acks == replica.AcksNone {
-		if failed {
-			ctx.CloseConn("a produce request with acks=0 failed")
-		}
-		respond(nil)
-	} else {
-		respond(&p.resp)
-	}
-	p.b, p.ctx, p.req, p.respond = nil, nil, nil, nil
-	producePool.Put(p)
+	c.ctx, c.req, c.respond = nil, nil, nil
+	c.resp.NodeEndpoints = c.resp.NodeEndpoints[:0]
+	c.b.produceCalls.Put(c)
 }
 
-// sized gives a slice another length and keeps what its elements hold, to be used again.
-func sized[E any](s []E, n int) []E {
-	if n <= cap(s) {
-		return s[:n]
-	}
-	return append(s[:cap(s)], make([]E, n-cap(s))...)
-}
-
-// answer fills in the answer for one partition.
-func (p *producing) answer(out *protocol.ProduceResponsePartitionProduceResponse, index int32, e *replica.AppendEntry) {
-	out.SetDefaults()
-	out.Index = index
-	out.LogStartOffset = e.LogStart
+func (c *produceCall) partitionAnswer(r *protocol.ProduceResponsePartitionProduceResponse, t *protocol.ProduceRequestTopicProduceData, index int32, e *replica.AppendEntry) {
+	r.SetDefaults()
+	r.Index, r.ErrorCode = index, kerr.Code(e.Err)
+	r.BaseOffset, r.LogAppendTimeMs, r.LogStartOffset = e.Info.BaseOffset, e.Info.AppendTime, e.LogStart
 	if e.Err == nil {
-		out.BaseOffset, out.LogAppendTimeMs = e.Info.BaseOffset, e.Info.AppendTime
 		return
 	}
-	out.ErrorCode, out.BaseOffset = kerr.Code(e.Err), -1
-	var refused *replica.RefusedError
+	var refused *storage.RefusedError
 	if errors.As(e.Err, &refused) {
-		for _, r := range refused.Records {
-			out.RecordErrors = append(out.RecordErrors, protocol.ProduceResponseBatchIndexAndErrorMessage{BatchIndex: r.Index, BatchIndexErrorMessage: &r.Message})
+		text := refused.Cause.Reason
+		r.ErrorMessage = &text
+		for i := range refused.Records {
+			r.RecordErrors = append(r.RecordErrors, protocol.ProduceResponseBatchIndexAndErrorMessage{
+				BatchIndex: refused.Records[i].Index, BatchIndexErrorMessage: &refused.Records[i].Message,
+			})
 		}
-		out.ErrorMessage = &refused.Cause.Reason
 	}
-	if out.ErrorCode == kerr.NotLeaderOrFollower.Code && p.ctx.APIVersion >= 10 {
-		p.hint(out, e)
+	if r.ErrorCode == kerr.NotLeaderOrFollower.Code && c.ctx.APIVersion >= 10 {
+		l := c.b.leaderOf(c.topic(t), index, c.ctx.Listener)
+		r.CurrentLeader = protocol.ProduceResponseLeaderIdAndEpoch{LeaderId: l.id, LeaderEpoch: l.epoch}
+		if l.reachable {
+			c.endpoint(l.node)
+		}
 	}
 }
 
-// hint says who leads now.
-func (p *producing) hint(out *protocol.ProduceResponsePartitionProduceResponse, e *replica.AppendEntry) {
-	if e.Partition == nil {
-		return
-	}
-	img := p.b.Image()
-	part, node := leaderOf(img, e.Partition.Topic, e.Partition.Index, p.ctx.Listener)
-	if part == nil {
-		return
-	}
-	out.CurrentLeader = protocol.ProduceResponseLeaderIdAndEpoch{LeaderId: part.Leader, LeaderEpoch: part.LeaderEpoch}
-	if node == nil {
-		return
-	}
-	for _, n := range p.resp.NodeEndpoints {
-		if n.NodeId == part.Leader {
+// endpoint adds a node to the response once.
+func (c *produceCall) endpoint(n node) {
+	for i := range c.resp.NodeEndpoints {
+		if c.resp.NodeEndpoints[i].NodeId == n.id {
 			return
 		}
 	}
-	p.resp.NodeEndpoints = append(p.resp.NodeEndpoints, protocol.ProduceResponseNodeEndpoint{NodeId: part.Leader, Host: node.endpoint.Host, Port: int32(node.endpoint.Port), Rack: node.broker.Rack})
+	c.resp.NodeEndpoints = append(c.resp.NodeEndpoints, protocol.ProduceResponseNodeEndpoint{NodeId: n.id, Host: n.host, Port: n.port, Rack: n.rack})
 }
 
-// leaderNode is where a leader listens.
-type leaderNode struct {
-	broker   *image.Broker
-	endpoint image.Endpoint
+// hangUp ends the connection of a producer that asked for no answer, so that it notices the errors.
+func (c *produceCall) hangUp() {
+	var errs []string
+	for _, t := range c.resp.Responses {
+		for _, p := range t.PartitionResponses {
+			if p.ErrorCode != 0 {
+				errs = append(errs, replica.TopicPartition{Topic: t.Name, Partition: p.Index}.String()+" -> "+kerr.Name(p.ErrorCode))
+			}
+		}
+	}
+	c.b.env.Logger().Info("Closing connection due to error during produce request with ack=0", "clientId", c.ctx.ClientID,
+		"correlationId", c.ctx.CorrelationID, "errors", strings.Join(errs, ", "))
+	c.ctx.CloseConn("produce request with acks=0 failed: " + strings.Join(errs, ", "))
 }
 
-// leaderOf finds a partition and, if it has one that can be reached, its leader.
-func leaderOf(img *image.Image, topic string, index int32, listener string) (*image.Partition, *leaderNode) {
-	part := img.Topics.Partition(topic, index)
-	if part == nil {
-		return nil, nil
+// leadership is who leads a partition and how clients of a listener reach it.
+type leadership struct {
+	id, epoch int32
+	node      node
+	reachable bool
+}
+
+// leaderOf is who leads a partition as this broker knows it (KIP-951).
+func (b *Broker) leaderOf(topic string, index int32, listener string) leadership {
+	l := leadership{id: image.NoLeader, epoch: -1}
+	img := b.Image()
+	if p, err := b.data.Partition(replica.TopicPartition{Topic: topic, Partition: index}); err == nil {
+		l.id, l.epoch = p.Leadership()
+	} else if p := img.Topics.Partition(topic, index); p != nil {
+		l.id, l.epoch = p.Leader, p.LeaderEpoch
 	}
-	br := img.Cluster.Broker(part.Leader)
-	if br == nil {
-		return part, nil
+	l.node, l.reachable = reachable(img.Cluster.Broker(l.id), listener)
+	l.reachable = l.reachable && !l.node.fenced
+	return l
+}
+
+// resize gives a slice n elements and keeps what they hold already, for use again.
+func resize[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
 	}
-	if e, ok := br.Endpoint(listener); ok {
-		return part, &leaderNode{br, e}
-	}
-	return part, nil
+	return append(s[:cap(s)], make([]T, n-cap(s))...)
 }

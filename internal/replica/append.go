@@ -36,8 +36,8 @@ type AppendEntry struct {
 	// after Append returned.
 	Records []byte
 
-	Err  error // wraps a *kerr.Error
-	Info AppendInfo
+	Err  error      // wraps a *kerr.Error
+	Info AppendInfo // of -1 if nothing was appended
 	// LogStart is the log start offset after the append; with an error it is -1 or the log start, as Kafka has it.
 	LogStart int64
 
@@ -77,7 +77,7 @@ func (m *Manager) Append(a *Append, done func(*Append)) {
 		e := &a.Entries[i]
 		if e.Err != nil {
 			e.committed = true
-			e.LogStart = -1
+			e.Info, e.LogStart = nothingAppended, -1
 			continue
 		}
 		e.Partition.append(a, e)
@@ -135,7 +135,7 @@ func (a *Append) finish(timedOut bool) {
 
 // append writes an entry to the log.
 func (p *Partition) append(a *Append, e *AppendEntry) {
-	e.LogStart = -1
+	e.Info, e.LogStart = nothingAppended, -1
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	switch {
@@ -153,8 +153,7 @@ func (p *Partition) append(a *Append, e *AppendEntry) {
 		e.LogStart = p.log.StartOffset()
 		return
 	}
-	var err error
-	e.Info, err = p.log.AppendAsLeader(e.Records, p.state.LeaderEpoch, a.Options)
+	info, err := p.log.AppendAsLeader(e.Records, p.state.LeaderEpoch, a.Options)
 	if err != nil {
 		e.Err = diskError(err)
 		if tellsLogStart(e.Err) {
@@ -162,9 +161,11 @@ func (p *Partition) append(a *Append, e *AppendEntry) {
 		}
 		return
 	}
-	e.LogStart = p.log.StartOffset()
+	e.Info, e.LogStart = info, p.log.StartOffset()
 	p.advance()
 }
+
+var nothingAppended = AppendInfo{BaseOffset: -1, LastOffset: -1, AppendTime: -1}
 
 // tellsLogStart: with these errors Kafka's answer has no log start offset.
 func tellsLogStart(err error) bool {

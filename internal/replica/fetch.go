@@ -46,10 +46,10 @@ type FetchPart struct {
 	LogStart           int64 // of a follower
 	HighWatermark      int64 // that a follower knows; the largest int64 if it does not say
 
-	// Partition is what is read; nil if there is an error already.
-	Partition *Partition
 	// Err is an error known before the read: the part is answered with it, and does not end a wait.
 	Err int16
+
+	partition *Partition // found by the read, nil after an error
 }
 
 // FetchResult is the answer for one partition. Offsets are -1 if there is an error.
@@ -127,7 +127,7 @@ func (m *Manager) Fetch(f *Fetch, done func(*Fetch)) {
 	clear(f.readable)
 	f.sum = 0
 	f.waiter.watchAt(n, func(i int) *watchList {
-		if p := f.Parts[i].Partition; p != nil && f.Parts[i].Err == 0 {
+		if p := f.Parts[i].partition; p != nil {
 			return &p.fetches
 		}
 		return nil
@@ -145,12 +145,12 @@ func (f *Fetch) read(first bool) (enough bool) {
 			HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, DivergingEpoch: -1, DivergingEnd: -1, PreferredReplica: -1,
 		})
 		part, r := &f.Parts[i], &f.Results[i]
-		if part.Err != 0 || part.Partition == nil {
+		if part.Err != 0 {
 			r.Err, r.Aborted = part.Err, noAborted
 			continue
 		}
 		interesting = true
-		if err := part.Partition.fetch(f, part, min(int(part.MaxBytes), limit), minOne, first, r); err != nil {
+		if err := f.readPart(part, min(int(part.MaxBytes), limit), minOne, first, r); err != nil {
 			*r = FetchResult{
 				Err: kerr.Code(err), HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1,
 				DivergingEpoch: -1, DivergingEnd: -1, PreferredReplica: -1,
@@ -168,6 +168,14 @@ func (f *Fetch) read(first bool) (enough bool) {
 	return enough || !interesting || bytes >= f.MinBytes
 }
 
+// readPart reads one part, of the partition that has its name now: after a wait that may be another one than before.
+func (f *Fetch) readPart(part *FetchPart, maxBytes int, minOne, first bool, r *FetchResult) (err error) {
+	if part.partition, err = f.m.Partition(TopicPartition{Topic: part.Topic, Partition: part.Index}); err != nil {
+		return err
+	}
+	return part.partition.fetch(f, part, maxBytes, minOne, first, r)
+}
+
 // wantsHigh: a follower that says which high watermark it knows gets a newer one without waiting (KIP-1166).
 func (f *Fetch) wantsHigh(part *FetchPart, high int64) bool {
 	return f.follower() && part.HighWatermark < high
@@ -176,16 +184,13 @@ func (f *Fetch) wantsHigh(part *FetchPart, high int64) bool {
 // changed implements waiting: part i has more to read, or an error.
 func (f *Fetch) changed(i int) bool {
 	part := &f.Parts[i]
-	if part.Partition == nil {
-		return false
-	}
-	n, err := part.Partition.available(f, part)
+	n, err := part.partition.available(f, part)
 	if err != nil {
 		return true
 	}
 	f.sum += n - f.readable[i]
 	f.readable[i] = n
-	return f.sum >= f.MinBytes || f.follower() && f.wantsHigh(part, part.Partition.HighWatermark())
+	return f.sum >= f.MinBytes || f.follower() && f.wantsHigh(part, part.partition.HighWatermark())
 }
 
 // finish implements waiting.

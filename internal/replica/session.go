@@ -306,14 +306,14 @@ func (s *session) put(f *FetchPart) *sessionPartition {
 	p := s.byKey[k]
 	if p == nil {
 		p = &sessionPartition{part: *f, highWatermark: -1, logStart: -1}
-		p.part.Partition, p.part.Err = nil, 0
+		p.part.partition, p.part.Err = nil, 0
 		s.byKey[k] = p
 		s.link(p)
 		return p
 	}
 	topic := p.part.Topic
 	p.part = *f
-	p.part.Partition, p.part.Err = nil, 0
+	p.part.partition, p.part.Err = nil, 0
 	if topic != "" {
 		// The name stays what it was: a topic that was created again shows as another id (error 103), not as
 		// an unknown one.

@@ -63,9 +63,10 @@ func (c *Context) ClientHost() string {
 	return string(out)
 }
 
-// FetchReply is the answer to Fetch. Records of partitions may lie in files: External has an entry for each partition, in the
-// order of the response, which is empty where the records are in the response itself; it may end early. Release is called when
-// everything was sent.
+// FetchReply is the answer to Fetch. Records of partitions may lie in files: External has one entry for each partition of
+// the response, in its order; the region to send as its records, or an empty part where the response has them itself. The
+// response is not looked at any more when the respond function has returned, External not after Release, which is called when
+// everything was sent or dropped.
 type FetchReply struct {
 	Response *protocol.FetchResponse
 	External []env.Part
