@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -175,15 +176,15 @@ func TestPrepareAppendErrors(t *testing.T) {
 	w, n, cfg := standalone(t)
 	cfg.MaxBatchBytes = 200
 	q := mustOpen(t, n, cfg, &memorySegments{})
-	if _, err := q.PrepareAppend(0, noOps(1)); err != ErrNotLeader {
+	if _, err := q.PrepareAppend(0, noOps(1)); !errors.Is(err, ErrNotLeader) {
 		t.Error(err)
 	}
 	q.Start()
 	w.RunFor(time.Millisecond)
-	if _, err := q.PrepareAppend(0, noOps(1)); err != ErrEpochFenced {
+	if _, err := q.PrepareAppend(0, noOps(1)); !errors.Is(err, ErrEpochFenced) {
 		t.Error(err)
 	}
-	if _, err := q.PrepareAppend(2, noOps(1)); err != ErrNotLeader {
+	if _, err := q.PrepareAppend(2, noOps(1)); !errors.Is(err, ErrNotLeader) {
 		t.Error(err)
 	}
 	if _, err := q.PrepareAppend(1, noOps(20)); err == nil || !strings.Contains(err.Error(), ErrBatchTooLarge.Error()) {
@@ -222,7 +223,7 @@ func TestResignAlone(t *testing.T) {
 	if diff := cmp.Diff("leader=-1 epoch=1\nleader=-1 epoch=2\nleader=-1 epoch=3\ncommit 3..3 epoch=3 records=0\nleader=1 epoch=3", l.take()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := q.PrepareAppend(1, noOps(1)); err != ErrEpochFenced {
+	if _, err := q.PrepareAppend(1, noOps(1)); !errors.Is(err, ErrEpochFenced) {
 		t.Error(err)
 	}
 }
