@@ -101,7 +101,7 @@ func TestNext(t *testing.T) {
 		t.Fatal(batch, rest, err)
 	}
 	for n := range one {
-		if _, rest, err := Next(one[:n]); err != ErrShort || len(rest) != n {
+		if _, rest, err := Next(one[:n]); !errors.Is(err, ErrShort) || len(rest) != n {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 	}

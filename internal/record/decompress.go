@@ -143,7 +143,7 @@ func (d *Decompressor) Decompress(dst, src []byte, codec Compression) ([]byte, e
 	defer d.close()
 	for {
 		var err error
-		if dst, err = d.fill(dst); err == io.EOF {
+		if dst, err = d.fill(dst); errors.Is(err, io.EOF) {
 			return dst, nil
 		} else if err != nil {
 			return dst, err

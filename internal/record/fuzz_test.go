@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -108,7 +109,7 @@ func fuzzCodec(f *testing.F, codec Compression) {
 				t.Fatal("no progress")
 			}
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return
 		}
 		packed, err := Compress(nil, out, codec, DefaultLevel)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -22,7 +23,7 @@ func readBatches(t *testing.T, name string) []Batch {
 	var out []Batch
 	for len(b) > 0 {
 		batch, rest, err := Next(b)
-		if err == ErrShort {
+		if errors.Is(err, ErrShort) {
 			return out
 		}
 		if err != nil {

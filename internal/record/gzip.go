@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"io"
 )
 
@@ -22,7 +23,7 @@ func (d *Decompressor) gzipFill(buf []byte) ([]byte, error) {
 	buf = room(buf, streamChunk)
 	n, err := g.r.Read(buf[len(buf) : len(buf)+streamChunk])
 	buf = buf[:len(buf)+n]
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		const smallestMember = 10 + 8 // header and trailer
 		g.done = g.in.Len() <= smallestMember || g.r.Reset(&g.in) != nil
 		if !g.done {
@@ -35,7 +36,7 @@ func (d *Decompressor) gzipFill(buf []byte) ([]byte, error) {
 
 // unexpected turns the end of input where more is needed into an error of its own.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"io"
 	"math"
 )
@@ -117,7 +118,7 @@ func (it *Iter) refill() bool {
 	win, err := it.dec.fill(it.win[:n])
 	it.win, it.pos = win, 0
 	it.dec.window = win[:0]
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = it.cut()
 	}
 	it.err = err
@@ -142,7 +143,7 @@ func (it *Iter) end() {
 		it.err = invalidf("bytes follow the last record")
 	} else if _, err := dec.fill(it.win[:0]); err == nil {
 		it.err = invalidf("bytes follow the last record")
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		it.err = err
 	}
 	it.win, it.pos = nil, 0

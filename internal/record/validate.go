@@ -185,7 +185,7 @@ func (w *walk) run() error {
 		case err == nil:
 			w.dec.window = more[:0]
 			return invalidf("bytes follow the last record")
-		case err != io.EOF:
+		case !errors.Is(err, io.EOF):
 			return err
 		}
 	}
@@ -407,9 +407,9 @@ func (c *cursor) record(index int32) (meta, error) {
 		c.skip(c.varint())
 	}
 	switch {
-	case c.err == io.EOF:
+	case errors.Is(c.err, io.EOF):
 		return m, invalidf("records end within record %d", index)
-	case c.err == errMalformed || (c.err == nil && (headers < 0 || c.read-start != int64(size))):
+	case errors.Is(c.err, errMalformed) || (c.err == nil && (headers < 0 || c.read-start != int64(size))):
 		return m, malformed(index)
 	}
 	return m, c.err

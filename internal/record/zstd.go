@@ -164,7 +164,7 @@ func (d *Decompressor) zstdRead(buf []byte) ([]byte, error) {
 	buf = room(buf, streamChunk)
 	n, err := d.zstd.stream.Read(buf[len(buf) : len(buf)+streamChunk])
 	buf = buf[:len(buf)+n]
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		d.zstd.open = false // the next fill looks for a further frame
 		return buf, nil
 	}
