@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/kerr"
@@ -9,16 +10,19 @@ import (
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// DeleteRecords is key 21, versions 0–2 (KIP-107). Path: partitions → replica.Manager.DeleteRecords, which waits for the followers →
-// low watermarks. Errors of a partition: 3 unknown, 17 an internal topic, 6 not the leader, 44 a topic that is only compacted, 1 an
-// offset above the high watermark, 7 no answer of the followers in time.
+// DeleteRecords is key 21, versions 0–2 (KIP-107). v2 is flexible. Path: log start moves forward → wait until it has on every replica that is alive
+// → answer with the low watermark, the smallest of them. Offset -1 stands for the high watermark.
+//
+// Errors of a partition, in this order: 3 unknown, 17 an internal topic, 6 another leads, 56 its directory failed, 44 cleanup.policy without
+// delete, 1 negative or above the high watermark, 7 some replica has not followed in time. The low watermark is -1 then.
 func (b *Broker) DeleteRecords(_ *rpc.Context, req *protocol.DeleteRecordsRequest, respond func(*protocol.DeleteRecordsResponse)) {
 	var all []replica.Deletion
 	for i := range req.Topics {
-		for _, p := range req.Topics[i].Partitions {
+		t := &req.Topics[i]
+		for _, p := range t.Partitions {
 			d := replica.Deletion{Offset: p.Offset}
-			d.Partition, d.Err = b.data.Partition(replica.TopicPartition{Topic: req.Topics[i].Name, Partition: p.PartitionIndex})
-			if d.Err == nil && internalTopic(req.Topics[i].Name) {
+			d.Partition, d.Err = b.data.Partition(replica.TopicPartition{Topic: t.Name, Partition: p.PartitionIndex})
+			if internalTopic(t.Name) && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
 				d.Err = kerr.InvalidTopicException
 			}
 			all = append(all, d)
@@ -26,17 +30,16 @@ func (b *Broker) DeleteRecords(_ *rpc.Context, req *protocol.DeleteRecordsReques
 	}
 	b.data.DeleteRecords(all, time.Duration(req.TimeoutMs)*time.Millisecond, func(all []replica.Deletion) {
 		resp := protocol.NewDeleteRecordsResponse()
-		n := 0
 		for i := range req.Topics {
-			out := protocol.DeleteRecordsResponseDeleteRecordsTopicResult{Name: req.Topics[i].Name}
-			for _, p := range req.Topics[i].Partitions {
-				d := &all[n]
-				out.Partitions = append(out.Partitions, protocol.DeleteRecordsResponseDeleteRecordsPartitionResult{
-					PartitionIndex: p.PartitionIndex, LowWatermark: d.LowWatermark, ErrorCode: kerr.Code(d.Err),
+			t := &req.Topics[i]
+			r := protocol.DeleteRecordsResponseDeleteRecordsTopicResult{Name: t.Name}
+			for _, p := range t.Partitions {
+				r.Partitions = append(r.Partitions, protocol.DeleteRecordsResponseDeleteRecordsPartitionResult{
+					PartitionIndex: p.PartitionIndex, LowWatermark: all[0].LowWatermark, ErrorCode: kerr.Code(all[0].Err),
 				})
-				n++
+				all = all[1:]
 			}
-			resp.Topics = append(resp.Topics, out)
+			resp.Topics = append(resp.Topics, r)
 		}
 		respond(resp)
 	})

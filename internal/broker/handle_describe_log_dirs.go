@@ -1,47 +1,57 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// DescribeLogDirs is key 35, versions 1–5 (KIP-113). v4: bytes of the volume (KIP-827). v5: cordoned directories. Path: the log
-// directories → the logs in them that were asked for, all with null. Error of a directory: 56 it is offline.
+// DescribeLogDirs is key 35, versions 1–5 (KIP-113). v2 is flexible. v3: an error of the whole answer. v4: size of the volume (KIP-827). v5: cordoned
+// directories. Path: directories → their logs, all for null topics → answer. Topics and partitions that are not here are left out. The lag is how
+// far the log end is behind the high watermark, for a future replica behind the current one.
+//
+// Errors of a directory: 56 it is offline.
 func (b *Broker) DescribeLogDirs(_ *rpc.Context, req *protocol.DescribeLogDirsRequest, respond func(*protocol.DescribeLogDirsResponse)) {
 	resp := protocol.NewDescribeLogDirsResponse()
-	for _, d := range b.data.Directories() {
-		out := protocol.NewDescribeLogDirsResponseDescribeLogDirsResult()
-		out.LogDir, out.IsCordoned = d.Path, d.Cordoned
-		if d.Err != nil {
-			out.ErrorCode = kerr.KafkaStorageError.Code
-		} else {
-			out.TotalBytes, out.UsableBytes = d.Total, d.Usable
-			out.Topics = describeLogs(d.Logs, req)
+	var wanted map[replica.TopicPartition]bool
+	if req.Topics != nil {
+		wanted = map[replica.TopicPartition]bool{}
+	}
+	for i := range req.Topics {
+		for _, p := range req.Topics[i].Partitions {
+			wanted[replica.TopicPartition{Topic: req.Topics[i].Topic, Partition: p}] = true
 		}
-		resp.Results = append(resp.Results, out)
+	}
+	for _, d := range b.data.Directories() {
+		r := protocol.NewDescribeLogDirsResponseDescribeLogDirsResult()
+		r.LogDir = d.Path
+		if d.Err != nil {
+			r.ErrorCode = kerr.KafkaStorageError.Code
+		} else {
+			r.TotalBytes, r.UsableBytes, r.IsCordoned = d.Total, d.Usable, d.Cordoned
+			r.Topics = logsByTopic(d.Logs, wanted)
+		}
+		resp.Results = append(resp.Results, r)
 	}
 	respond(resp)
 }
 
-func describeLogs(logs []replica.DirectoryLog, req *protocol.DescribeLogDirsRequest) []protocol.DescribeLogDirsResponseDescribeLogDirsTopic {
-	var out []protocol.DescribeLogDirsResponseDescribeLogDirsTopic
-	for _, l := range logs {
-		if req.Topics != nil && !slices.ContainsFunc(req.Topics, func(t protocol.DescribeLogDirsRequestDescribableLogDirTopic) bool {
-			return t.Topic == l.Topic && slices.Contains(t.Partitions, l.Partition)
-		}) {
+// logsByTopic describes logs, which are sorted by topic; wanted is nil if all are.
+func logsByTopic(logs []replica.DirectoryLog, wanted map[replica.TopicPartition]bool) []protocol.DescribeLogDirsResponseDescribeLogDirsTopic {
+	var topics []protocol.DescribeLogDirsResponseDescribeLogDirsTopic
+	for i := range logs {
+		l := &logs[i]
+		if wanted != nil && !wanted[l.TopicPartition] {
 			continue
 		}
-		if n := len(out); n == 0 || out[n-1].Name != l.Topic {
-			out = append(out, protocol.DescribeLogDirsResponseDescribeLogDirsTopic{Name: l.Topic})
+		if n := len(topics); n == 0 || topics[n-1].Name != l.Topic {
+			topics = append(topics, protocol.DescribeLogDirsResponseDescribeLogDirsTopic{Name: l.Topic})
 		}
-		t := &out[len(out)-1]
+		t := &topics[len(topics)-1]
 		t.Partitions = append(t.Partitions, protocol.DescribeLogDirsResponseDescribeLogDirsPartition{
 			PartitionIndex: l.Partition, PartitionSize: l.Size, OffsetLag: max(l.Log.HighWatermark()-l.Log.EndOffset(), 0), IsFutureKey: l.Future,
 		})
 	}
-	return out
+	return topics
 }

@@ -1,75 +1,99 @@
 package broker
 
 import (
+	"errors"
+
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// Replica ids that are no broker's.
-const (
-	consumerReplica  int32 = -1
-	debuggingReplica int32 = -2
-)
+// debuggingReplica is the replica id of those who may ask any replica.
+const debuggingReplica = -2
 
-// specialTimestamps are the timestamps that stand for a position, with the version that brought each.
-var specialTimestamps = map[int64]int16{
-	replica.LatestTimestamp: 1, replica.EarliestTimestamp: 1, replica.MaxTimestamp: 7, replica.EarliestLocalTimestamp: 8,
-	replica.LatestTieredTimestamp: 9, replica.EarliestPendingUploadTimestamp: 11,
-}
-
-// ListOffsets is key 2, versions 1–11. v2: isolation. v4: leader epochs (KIP-320). v7: the largest timestamp (KIP-734). v8: the
-// earliest local offset (KIP-405). v9: the last tiered one (KIP-1005). v10: a time-out, for what is tiered (KIP-1075). v11: the
-// earliest that is not tiered yet (KIP-1023). Path: partition → Partition.FindOffset. Errors of a partition: 42 named twice, 35 a
-// position that the version does not know, 3 unknown, 6 not the leader, 74 and 75 leader epoch, 78 a new leader that does not know
-// yet.
+// ListOffsets is key 2, versions 1–11. v2: isolation level. v4: leader epochs. v5: error 78. v7: timestamp -3 (KIP-734). v8: -4 (KIP-405). v9: -5
+// (KIP-1005). v10: timeout, for tiered logs. v11: -6 (KIP-1023). Path: partition → log → answer. Offset and timestamp are -1, without error, if
+// there is no such record.
+//
+// Errors of a partition, in this order: 42 named twice, 35 a timestamp that the version does not have, 3 unknown, 6 another broker's, 74 or
+// 75 leader epoch, 56 its directory failed, 6 not the leader, 78 (5 before v5) the high watermark of a new leader is not known yet.
 func (b *Broker) ListOffsets(ctx *rpc.Context, req *protocol.ListOffsetsRequest, respond func(*protocol.ListOffsetsResponse)) {
 	resp := protocol.NewListOffsetsResponse()
-	seen := map[replica.TopicPartition]int{}
+	resp.Topics = make([]protocol.ListOffsetsResponseListOffsetsTopicResponse, len(req.Topics))
+	twice := duplicates(req)
 	for i := range req.Topics {
-		for _, p := range req.Topics[i].Partitions {
-			seen[replica.TopicPartition{Topic: req.Topics[i].Name, Partition: p.PartitionIndex}]++
-		}
-	}
-	for i := range req.Topics {
-		t := &req.Topics[i]
-		out := protocol.ListOffsetsResponseListOffsetsTopicResponse{Name: t.Name}
+		t, r := &req.Topics[i], &resp.Topics[i]
+		r.Name = t.Name
+		r.Partitions = make([]protocol.ListOffsetsResponseListOffsetsPartitionResponse, len(t.Partitions))
 		for j := range t.Partitions {
-			tp := replica.TopicPartition{Topic: t.Name, Partition: t.Partitions[j].PartitionIndex}
-			out.Partitions = append(out.Partitions, b.listOffset(ctx.APIVersion, req, tp, &t.Partitions[j], seen[tp] > 1))
+			p, answer := &t.Partitions[j], &r.Partitions[j]
+			answer.SetDefaults()
+			answer.PartitionIndex = p.PartitionIndex
+			tp := replica.TopicPartition{Topic: t.Name, Partition: p.PartitionIndex}
+			if twice[tp] {
+				answer.ErrorCode = kerr.InvalidRequest.Code
+				continue
+			}
+			found, err := b.findOffset(ctx.APIVersion, req, tp, p)
+			if err != nil {
+				answer.ErrorCode = kerr.Code(err)
+				continue
+			}
+			answer.Timestamp, answer.Offset = found.Timestamp, found.Offset
+			if ctx.APIVersion >= 4 {
+				answer.LeaderEpoch = found.LeaderEpoch
+			}
 		}
-		resp.Topics = append(resp.Topics, out)
 	}
 	respond(resp)
 }
 
-func (b *Broker) listOffset(version int16, req *protocol.ListOffsetsRequest, tp replica.TopicPartition, p *protocol.ListOffsetsRequestListOffsetsPartition,
-	twice bool) protocol.ListOffsetsResponseListOffsetsPartitionResponse {
-	out := protocol.NewListOffsetsResponseListOffsetsPartitionResponse()
-	out.PartitionIndex = p.PartitionIndex
-	since, special := specialTimestamps[p.Timestamp]
-	switch {
-	case twice:
-		out.ErrorCode = kerr.InvalidRequest.Code
-		return out
-	case p.Timestamp < 0 && (!special || version < since):
-		out.ErrorCode = kerr.UnsupportedVersion.Code
-		return out
-	}
-	part, err := b.data.Partition(tp)
-	if err == nil {
-		var found replica.TimestampOffset
-		found, err = part.FindOffset(replica.OffsetQuery{
-			Timestamp: p.Timestamp, CurrentLeaderEpoch: p.CurrentLeaderEpoch, Client: req.ReplicaId == consumerReplica,
-			ReadCommitted: req.IsolationLevel == 1, AnyReplica: req.ReplicaId == debuggingReplica,
-		})
-		if err == nil {
-			out.Timestamp, out.Offset, out.LeaderEpoch = found.Timestamp, found.Offset, found.LeaderEpoch
+// duplicates are the partitions that a request names twice.
+func duplicates(req *protocol.ListOffsetsRequest) map[replica.TopicPartition]bool {
+	seen := map[replica.TopicPartition]bool{}
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			tp := replica.TopicPartition{Topic: req.Topics[i].Name, Partition: req.Topics[i].Partitions[j].PartitionIndex}
+			_, again := seen[tp]
+			seen[tp] = again
 		}
 	}
-	if out.ErrorCode = kerr.Code(err); out.ErrorCode == kerr.OffsetNotAvailable.Code && version < 5 {
-		out.ErrorCode = kerr.LeaderNotAvailable.Code
+	return seen
+}
+
+func (b *Broker) findOffset(version int16, req *protocol.ListOffsetsRequest, tp replica.TopicPartition,
+	p *protocol.ListOffsetsRequestListOffsetsPartition) (replica.TimestampOffset, error) {
+	if !timestampKnown(p.Timestamp, version) {
+		return replica.TimestampOffset{}, kerr.UnsupportedVersion
 	}
-	return out
+	partition, err := b.data.Partition(tp)
+	if err != nil {
+		return replica.TimestampOffset{}, err
+	}
+	found, err := partition.FindOffset(replica.OffsetQuery{
+		Timestamp: p.Timestamp, CurrentLeaderEpoch: p.CurrentLeaderEpoch, Client: req.ReplicaId == -1, ReadCommitted: req.IsolationLevel == 1,
+		AnyReplica: req.ReplicaId == debuggingReplica,
+	})
+	if version < 5 && errors.Is(err, kerr.OffsetNotAvailable) {
+		err = kerr.LeaderNotAvailable // older clients do not know the other
+	}
+	return found, err
+}
+
+// timestampKnown: negative timestamps are names of positions, and came one after the other.
+func timestampKnown(timestamp int64, version int16) bool {
+	switch timestamp {
+	case replica.LatestTimestamp, replica.EarliestTimestamp:
+		return true
+	case replica.MaxTimestamp:
+		return version >= 7
+	case replica.EarliestLocalTimestamp:
+		return version >= 8
+	case replica.LatestTieredTimestamp:
+		return version >= 9
+	case replica.EarliestPendingUploadTimestamp:
+		return version >= 11
+	}
+	return timestamp >= 0
 }

@@ -7,24 +7,26 @@ import (
 	"github.com/ottla-io/ottla/internal/rpc"
 )
 
-// OffsetForLeaderEpoch is key 23, versions 2–4 (KIP-101, KIP-279, KIP-320). v3: who asks. Path: partition → where the leader epoch
-// ended, or the largest one below it. Errors of a partition: 3 unknown, 6 not the leader, 74 and 75 leader epoch.
+// OffsetForLeaderEpoch is key 23, versions 2–4 (KIP-101, for consumers KIP-320). v3: replica id. v4 is flexible. Path: partition → leader epochs of
+// the log → the largest epoch up to the one asked for, and where it ended; both are -1 if there is none.
+//
+// Errors of a partition, in this order: 3 unknown, 6 another broker's, 74 or 75 leader epoch, 56 its directory failed, 6 not the leader.
 func (b *Broker) OffsetForLeaderEpoch(_ *rpc.Context, req *protocol.OffsetForLeaderEpochRequest, respond func(*protocol.OffsetForLeaderEpochResponse)) {
 	resp := protocol.NewOffsetForLeaderEpochResponse()
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		out := protocol.OffsetForLeaderEpochResponseOffsetForLeaderTopicResult{Topic: t.Topic}
+		r := protocol.OffsetForLeaderEpochResponseOffsetForLeaderTopicResult{Topic: t.Topic}
 		for _, p := range t.Partitions {
-			r := protocol.NewOffsetForLeaderEpochResponseEpochEndOffset()
-			r.Partition = p.Partition
-			part, err := b.data.Partition(replica.TopicPartition{Topic: t.Topic, Partition: p.Partition})
+			answer := protocol.NewOffsetForLeaderEpochResponseEpochEndOffset()
+			answer.Partition = p.Partition
+			partition, err := b.data.Partition(replica.TopicPartition{Topic: t.Topic, Partition: p.Partition})
 			if err == nil {
-				r.LeaderEpoch, r.EndOffset, err = part.EndOfEpoch(p.CurrentLeaderEpoch, p.LeaderEpoch)
+				answer.LeaderEpoch, answer.EndOffset, err = partition.EndOfEpoch(p.CurrentLeaderEpoch, p.LeaderEpoch)
 			}
-			r.ErrorCode = kerr.Code(err)
-			out.Partitions = append(out.Partitions, r)
+			answer.ErrorCode = kerr.Code(err)
+			r.Partitions = append(r.Partitions, answer)
 		}
-		resp.Topics = append(resp.Topics, out)
+		resp.Topics = append(resp.Topics, r)
 	}
 	respond(resp)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Produce is key 0, versions 3–13. v5: log start offset. v7: zstd. v8: errors of single records (KIP-467). v10: who leads instead
-// (KIP-951). v13: topic ids (KIP-516). Path: partitions → append to their logs → with acks=-1 wait for the followers → answer; with
+// (KIP-951). v12: transactions of version 2 (KIP-890). v13: topic ids (KIP-516). Path: partitions → append to their logs → with acks=-1 wait for the followers → answer; with
 // acks=0 nobody is answered, and an error ends the connection.
 //
 // Errors of the request: 53 transactional records without a transactional id. Of a partition, in this order: 3 or (v13) 100 unknown
