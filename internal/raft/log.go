@@ -233,6 +233,16 @@ func (l *metadataLog) truncateToLatestSnapshot() (bool, []SnapshotID, error) {
 	return false, nil, nil
 }
 
+// startAtEarliestSnapshot moves the start of a log that was cleaned to its first snapshot. Where the log begins is written
+// nowhere: when it is opened it begins with its first segment, which may begin earlier.
+func (l *metadataLog) startAtEarliestSnapshot() error {
+	first, ok := l.earliestSnapshot()
+	if start := l.StartOffset(); !ok || start == 0 || first.EndOffset <= start || first.EndOffset > l.EndOffset() {
+		return nil
+	}
+	return l.AdvanceStart(first.EndOffset)
+}
+
 // markDeleted renames snapshots so that nobody takes them for ones; remove takes them away.
 func (l *metadataLog) markDeleted(ids []SnapshotID) error {
 	for _, id := range ids {

@@ -95,6 +95,9 @@ func open(e env.Env, cfg Config, s segments) (*Quorum, error) {
 		return nil, err
 	}
 	truncated, obsolete, err := q.disk.truncateToLatestSnapshot()
+	if err == nil {
+		err = q.disk.startAtEarliestSnapshot()
+	}
 	if err == nil && truncated {
 		q.log.Info(fmt.Sprintf("Truncated the log fully to the latest snapshot; it starts at offset %d", q.disk.StartOffset()))
 		if err = q.disk.markDeleted(obsolete); err == nil {

@@ -1,0 +1,403 @@
+package raft
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"testing"
+	"time"
+
+	"github.com/ottla-io/ottla/internal/env/sim"
+	"github.com/ottla-io/ottla/internal/metadata"
+	"github.com/ottla-io/ottla/internal/protocol"
+)
+
+// ledger is what the whole quorum must agree on: every committed value, by offset. It is filled by whoever hands a batch
+// to its listener first; all others, and all later lives, must be told the same.
+type ledger struct {
+	entries []ledgerEntry // by offset
+	leaders map[int32]int32
+	fail    func(format string, args ...any)
+}
+
+type ledgerEntry struct {
+	epoch int32
+	value int64
+	sum   uint64 // of everything up to here
+	known bool
+}
+
+func mix(sum uint64, value int64) uint64 {
+	h := fnv.New64a()
+	var b [16]byte
+	for i := range 8 {
+		b[i], b[8+i] = byte(sum>>(8*i)), byte(value>>(8*i))
+	}
+	h.Write(b[:])
+	return h.Sum64()
+}
+
+// leads notes who leads an epoch: one node only.
+func (l *ledger) leads(p *peer) {
+	e := p.q.election.Epoch
+	if other, ok := l.leaders[e]; ok && other != p.id {
+		l.fail("two leaders in epoch %d: %d and %d", e, other, p.id)
+	}
+	l.leaders[e] = p.id
+}
+
+// sumBelow is the sum of everything below an offset.
+func (l *ledger) sumBelow(offset int64) uint64 {
+	if offset == 0 {
+		return 0
+	}
+	return l.entries[offset-1].sum
+}
+
+// reader is a listener that keeps the state of one life: how far it was told, and the sum of what.
+type reader struct {
+	p     *peer
+	l     *ledger
+	next  int64
+	sum   uint64
+	epoch int32 // of the last batch
+	told  LeaderAndEpoch
+	acked int64 // values that this node appended as leader and saw committed
+}
+
+func (r *reader) HandleLoadBootstrap([]metadata.Versioned) {
+	if r.next != 0 {
+		r.l.fail("%s: bootstrap records after offset %d", r.p.name, r.next)
+	}
+}
+
+func (r *reader) HandleCommit(batches []Batch) {
+	for _, b := range batches {
+		if b.BaseOffset != r.next {
+			r.l.fail("%s: told of a batch at %d, expected %d", r.p.name, b.BaseOffset, r.next)
+		}
+		if b.Epoch < r.epoch {
+			r.l.fail("%s: batch at %d of epoch %d after one of epoch %d", r.p.name, b.BaseOffset, b.Epoch, r.epoch)
+		}
+		r.epoch = b.Epoch
+		for o := b.BaseOffset; o <= b.LastOffset; o++ {
+			value := int64(-1)
+			if len(b.Records) > 0 {
+				value = valueOf(b.Records[o-b.BaseOffset])
+			}
+			r.sum = mix(r.sum, value)
+			r.l.committed(r, o, ledgerEntry{b.Epoch, value, r.sum, true})
+		}
+		r.next = b.LastOffset + 1
+	}
+}
+
+func (l *ledger) committed(r *reader, offset int64, e ledgerEntry) {
+	switch {
+	case offset == int64(len(l.entries)):
+		l.entries = append(l.entries, e)
+	case offset > int64(len(l.entries)):
+		l.fail("%s: offset %d is committed, though only %d were", r.p.name, offset, len(l.entries))
+	case l.entries[offset] != e:
+		l.fail("%s: offset %d has epoch %d value %d, but epoch %d value %d was committed there", r.p.name, offset, e.epoch, e.value, l.entries[offset].epoch, l.entries[offset].value)
+	}
+}
+
+func (r *reader) HandleLoadSnapshot(s *SnapshotReader) {
+	id := s.ID()
+	if id.EndOffset < r.next {
+		r.l.fail("%s: snapshot %s after offset %d", r.p.name, id, r.next)
+	}
+	var got []int64
+	for {
+		b, ok, err := s.Next()
+		if err != nil {
+			r.l.fail("%s: read snapshot %s: %v", r.p.name, id, err)
+		}
+		if !ok {
+			break
+		}
+		for _, v := range b.Records {
+			got = append(got, valueOf(v))
+		}
+	}
+	if id.EndOffset > int64(len(r.l.entries)) {
+		r.l.fail("%s: snapshot %s of what was not committed", r.p.name, id)
+	}
+	if want := r.l.sumBelow(id.EndOffset); len(got) < 1 || uint64(got[0]) != want {
+		r.l.fail("%s: snapshot %s has %v, not %d", r.p.name, id, got, int64(want))
+	}
+	r.next, r.sum, r.epoch = id.EndOffset, uint64(got[0]), id.Epoch
+}
+
+func (r *reader) HandleLeaderChange(now LeaderAndEpoch) {
+	if now.Epoch < r.told.Epoch {
+		r.l.fail("%s: told of epoch %d after %d", r.p.name, now.Epoch, r.told.Epoch)
+	}
+	r.told = now
+	if now.LeaderID == r.p.id {
+		q := r.p.q
+		if l, ok := q.state.(*leader); !ok || r.next <= l.epochStart {
+			r.l.fail("%s: told that it leads before it was told everything", r.p.name)
+		}
+	}
+}
+
+// simulation is a cluster with a workload, faults and the ledger.
+type simulation struct {
+	*cluster
+	t       *testing.T
+	l       *ledger
+	readers map[int32]*reader
+	value   int64
+	faults  simFaults
+}
+
+type simFaults struct {
+	crash, kill, crashAfter, cut, freeze, snapshot, resign, clock float64 // chances per step of about 100 ms
+}
+
+func newSimulation(t *testing.T, seed uint64, voters, observers int, onDisk bool) *simulation {
+	s := &simulation{t: t, readers: map[int32]*reader{}}
+	o := sim.Options{TraceLength: 400}
+	if onDisk {
+		o.Disk = sim.DiskFaults{Torn: 0.3, Garbled: 0.3, Slow: 0.001}
+	}
+	w := sim.NewWorld(seed, o)
+	fail := func(format string, args ...any) {
+		w.Report(t.Output(), 300)
+		t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...)
+	}
+	s.l = &ledger{leaders: map[int32]int32{}, fail: fail}
+	s.cluster = &cluster{world: w, kraft: int16(w.Workload.IntN(2)), onDisk: onDisk, fail: fail}
+	s.tune = func(c *Config) { c.RetentionBytes, c.SegmentBytes = 20_000, 4_000 }
+	s.cluster.listener = func(p *peer) Listener {
+		r := &reader{p: p, l: s.l, told: LeaderAndEpoch{LeaderID: NoNode}}
+		s.readers[p.id] = r
+		return r
+	}
+	s.answered = func(_ *peer, _ destination, _ protocol.Request, resp protocol.Response, _ error) {
+		switch r := resp.(type) {
+		case *protocol.FetchResponse:
+			if len(r.Responses) > 0 && r.Responses[0].Partitions[0].DivergingEpoch.Epoch >= 0 {
+				w.Count("truncated")
+			}
+		case *protocol.FetchSnapshotResponse:
+			w.Count("snapshot fetched")
+		}
+	}
+	s.add(voters, observers)
+	for _, p := range s.peers {
+		p.start()
+	}
+	return s
+}
+
+// run lets time pass and looks at every node before each event.
+func (s *simulation) run(d time.Duration, until func() bool) bool {
+	return s.world.RunUntil(d, func() bool {
+		for _, p := range s.peers {
+			if p.leads() {
+				s.l.leads(p)
+			}
+			if p.fault != nil && p.node.Alive() {
+				s.world.Count("fault")
+				if p.node.Disk().Faults().SyncError == 0 {
+					s.l.fail("%s: fault without a broken disk: %v", p.name, p.fault)
+				}
+				p.crash()
+			}
+		}
+		return until != nil && until()
+	})
+}
+
+// step is some work and some trouble.
+func (s *simulation) step() {
+	w := s.world
+	p := s.peers[w.Workload.IntN(len(s.peers))]
+	for _, other := range s.peers {
+		if other.leads() {
+			s.append(other)
+		}
+	}
+	f := s.faults
+	switch alive := p.node.Alive(); {
+	case !alive && w.Crashes.Chance(0.2):
+		p.restart()
+	case !alive:
+	case w.Crashes.Chance(f.crash):
+		p.crash()
+	case w.Crashes.Chance(f.kill):
+		p.node.Kill()
+		p.mem.synced = len(p.mem.batches)
+		p.q = nil
+	case w.Crashes.Chance(f.crashAfter):
+		p.node.CrashAfter(1 + w.Crashes.IntN(80))
+	case w.Crashes.Chance(f.freeze):
+		p.node.Freeze()
+		node := p.node
+		w.After(w.Crashes.Between(0, 4*time.Second), "thaw", func() {
+			if node.Alive() {
+				node.Thaw()
+			}
+		})
+	case w.Crashes.Chance(f.clock):
+		p.node.StepClock(w.Clocks.Between(-time.Hour, time.Hour))
+	case w.Workload.Chance(f.snapshot):
+		s.snapshot(p)
+	case w.Workload.Chance(f.resign) && p.leads():
+		p.q.Resign(p.q.election.Epoch)
+	}
+	if w.Crashes.Chance(f.cut) {
+		from, to := s.peers[w.Crashes.IntN(len(s.peers))], s.peers[w.Crashes.IntN(len(s.peers))]
+		if w.Crashes.Chance(0.5) {
+			w.HealAll()
+		} else if from != to {
+			w.Cut(from.name, to.name)
+			if w.Crashes.Chance(0.7) {
+				w.Cut(to.name, from.name)
+			}
+		}
+	}
+	s.run(w.Workload.Between(10*time.Millisecond, 200*time.Millisecond), nil)
+}
+
+func (s *simulation) append(p *peer) {
+	q, epoch := p.q, p.q.election.Epoch
+	p.node.Do("append", func() {
+		for range 1 + s.world.Workload.IntN(3) {
+			s.value++
+			_, err := q.PrepareAppend(epoch, values(s.value))
+			if err != nil && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrEpochFenced) {
+				s.l.fail("%s: append: %v", p.name, err)
+			}
+		}
+		q.SchedulePreparedAppend()
+	})
+}
+
+// snapshot writes one of what a node was told.
+func (s *simulation) snapshot(p *peer) {
+	q, r := p.q, s.readers[p.id]
+	if q == nil || r == nil || r.next == 0 {
+		return
+	}
+	p.node.Do("snapshot", func() {
+		w, err := q.CreateSnapshot(SnapshotID{r.next, r.epoch}, p.node.Now().UnixMilli())
+		if err != nil {
+			p.broken(fmt.Sprintf("create snapshot at %d-%d", r.next, r.epoch), err)
+		}
+		if w == nil {
+			return
+		}
+		s.world.Count("snapshot")
+		if err := errors.Join(w.Append(values(int64(r.sum))), w.Append(noOps(s.world.Workload.IntN(200))), w.Freeze(), w.Close()); err != nil {
+			p.broken("write snapshot", err)
+		}
+	})
+}
+
+// settle ends all faults; then there must be a leader, it must be able to commit, and all must come to the same state.
+func (s *simulation) settle() {
+	s.world.SetNetworkFaults(sim.NetworkFaults{})
+	s.world.HealAll()
+	for _, p := range s.peers {
+		f := p.node.Disk().Faults()
+		p.node.Disk().SetFaults(sim.DiskFaults{Torn: f.Torn, Garbled: f.Garbled})
+		if p.node.Alive() {
+			p.node.CrashAfter(0)
+			p.node.Thaw()
+		}
+		if !p.node.Alive() || p.q == nil || p.q.failed {
+			p.restart()
+		}
+	}
+	if !s.run(120*time.Second, func() bool { p := s.leader(); return p != nil && s.readers[p.id].told.LeaderID == p.id }) {
+		s.l.fail("no leader two minutes after the last fault")
+	}
+	before := len(s.l.entries)
+	leader := s.leader()
+	s.append(leader)
+	all := func() bool {
+		for _, p := range s.peers {
+			r := s.readers[p.id]
+			if r == nil || len(s.l.entries) <= before || r.next != int64(len(s.l.entries)) || p.q.LogEndOffset() != r.next {
+				return false
+			}
+		}
+		return true
+	}
+	if !s.run(60*time.Second, all) {
+		for _, p := range s.peers {
+			s.world.Count(fmt.Sprintf("%s told up to %d", p.name, s.readers[p.id].next))
+		}
+		s.l.fail("not all agree a minute after the last append; %d offsets are committed", len(s.l.entries))
+	}
+	for _, p := range s.peers {
+		if r := s.readers[p.id]; r.sum != s.l.sumBelow(r.next) {
+			s.l.fail("%s has another state", p.name)
+		}
+	}
+}
+
+var (
+	firstSeed = flag.Uint64("seed", 0, "the first seed of the simulation")
+	seedCount = flag.Uint64("seeds", 600, "how many seeds to simulate")
+)
+
+// Quorums on simulated machines, with everything that can go wrong short of a lying disk: one leader per epoch, what was
+// committed is never lost or reordered, and when the faults end all agree.
+func TestSimulation(t *testing.T) {
+	first, seeds := *firstSeed, *seedCount
+	if testing.Short() {
+		seeds = min(seeds, 50)
+	}
+	counts := map[string]int{}
+	for seed := first; seed < first+seeds; seed++ {
+		runSimulation(t, seed, counts)
+	}
+	t.Log(counts)
+	for _, what := range []string{"epochs", "snapshot", "crash", "kill", "freeze", "link cut", "snapshot fetched", "truncated"} {
+		if counts[what] == 0 {
+			t.Errorf("%d seeds, and never: %s", seeds, what)
+		}
+	}
+}
+
+func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
+	sizes := [][2]int{{3, 0}, {3, 1}, {1, 1}, {5, 0}, {2, 0}, {3, 2}}
+	size := sizes[seed%uint64(len(sizes))]
+	s := newSimulation(t, seed, size[0], size[1], seed%2 == 0)
+	r := s.world.Workload
+	maybe := func(p float64) float64 {
+		if r.Chance(0.6) {
+			return p
+		}
+		return 0
+	}
+	s.faults = simFaults{
+		crash: maybe(0.03), kill: maybe(0.03), crashAfter: maybe(0.05), cut: maybe(0.06), freeze: maybe(0.03),
+		snapshot: maybe(0.2), resign: maybe(0.03), clock: maybe(0.02),
+	}
+	s.world.SetNetworkFaults(sim.NetworkFaults{Late: maybe(0.01), Lose: maybe(0.02), Reset: maybe(0.005), DialFail: maybe(0.1)})
+	if s.onDisk && r.Chance(0.3) {
+		for _, p := range s.peers {
+			f := p.node.Disk().Faults()
+			f.SyncError, f.WriteError, f.ShortWrite = 0.001, 0.0005, 0.0005
+			p.node.Disk().SetFaults(f)
+		}
+	}
+	for range 100 {
+		s.step()
+	}
+	s.settle()
+	counts["epochs"] += len(s.l.leaders)
+	counts["committed"] += len(s.l.entries)
+	for _, what := range []string{"snapshot", "crash", "kill", "freeze", "link cut", "fault"} {
+		counts[what] += s.world.Counted(what)
+	}
+	counts["snapshot fetched"] += s.world.Counted("snapshot fetched")
+	counts["truncated"] += s.world.Counted("truncated")
+}
