@@ -110,7 +110,14 @@ func (d *disk) damage(fresh, durable *page) *page {
 			break // this sector was not being written
 		}
 		w.Count("page garbled at a crash")
-		w.Crashes.Read(result[from : from+sectorSize])
+		var noise [sectorSize]byte
+		w.Crashes.Read(noise[:])
+		for i := range noise {
+			// What was synced before stays: a log cannot but append to the sector in which it ends.
+			if result[from+i] != old[from+i] {
+				result[from+i] = noise[i]
+			}
+		}
 	}
 	return result
 }

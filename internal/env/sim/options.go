@@ -56,7 +56,7 @@ type DiskFaults struct {
 	// Capacity in bytes; 0 = 1 TiB.
 	Capacity int64
 	// At a crash, of the pages that were not synced: Torn keeps a part of a page's 512-byte sectors, Garbled fills a
-	// sector with other bytes. Both are shares of the pages that survive at all.
+	// sector's changed bytes with other ones. Both are shares of the pages that survive at all.
 	Torn, Garbled float64
 }
 
