@@ -27,7 +27,7 @@ type cluster struct {
 	sent     func(from *peer, to destination, req protocol.Request)
 	answered func(from *peer, to destination, req protocol.Request, resp protocol.Response, err error)
 	listener func(*peer) Listener
-	fail  func(format string, args ...any)
+	fail     func(format string, args ...any)
 }
 
 // peer is one machine of a cluster, through all its lives.

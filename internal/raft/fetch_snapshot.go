@@ -112,8 +112,8 @@ type snapshotFetch struct {
 }
 
 func (q *Quorum) beginSnapshotFetch(f *follower, id SnapshotID) error {
-	if id.EndOffset < q.highWatermark {
-		return fmt.Errorf("snapshot %s ends below the high watermark %d", id, q.highWatermark)
+	if floor := max(q.highWatermark, q.disk.committed()); id.EndOffset < floor {
+		return fmt.Errorf("snapshot %s ends below the high watermark %d", id, floor)
 	}
 	if q.disk.hasSnapshot(id) && id != bootstrapID {
 		return q.adoptSnapshot(id)

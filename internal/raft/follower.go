@@ -291,8 +291,8 @@ func (q *Quorum) truncateDiverged(end position) error {
 	if to >= q.disk.EndOffset() {
 		return fmt.Errorf("diverging epoch %d at offset %d leaves nothing to truncate", end.epoch, end.offset)
 	}
-	if to < q.highWatermark {
-		q.fault(fmt.Errorf("the leader of epoch %d asks to truncate to offset %d, below the high watermark %d", q.election.Epoch, to, q.highWatermark))
+	if floor := max(q.highWatermark, q.disk.committed()); to < floor {
+		q.fault(fmt.Errorf("the leader of epoch %d asks to truncate to offset %d, below the high watermark %d", q.election.Epoch, to, floor))
 		return nil
 	}
 	if err := q.disk.TruncateTo(to); err != nil {

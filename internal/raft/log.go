@@ -114,6 +114,13 @@ func compareSnapshots(a, b SnapshotID) int {
 	return 1
 }
 
+// committed is an offset below which everything is known to be committed, without asking anybody: snapshots hold nothing
+// else.
+func (l *metadataLog) committed() int64 {
+	id, _ := l.latestSnapshot()
+	return id.EndOffset
+}
+
 // latestSnapshot is the newest snapshot.
 func (l *metadataLog) latestSnapshot() (SnapshotID, bool) {
 	l.mu.Lock()
@@ -234,10 +241,11 @@ func (l *metadataLog) truncateToLatestSnapshot() (bool, []SnapshotID, error) {
 }
 
 // startAtEarliestSnapshot moves the start of a log that was cleaned to its first snapshot. Where the log begins is written
-// nowhere: when it is opened it begins with its first segment, which may begin earlier.
+// nowhere: when it is opened it begins with its first segment, which may begin earlier, and of which the file of leader
+// epochs then says too little.
 func (l *metadataLog) startAtEarliestSnapshot() error {
 	first, ok := l.earliestSnapshot()
-	if start := l.StartOffset(); !ok || start == 0 || first.EndOffset <= start || first.EndOffset > l.EndOffset() {
+	if !ok || first.EndOffset <= l.StartOffset() || first.EndOffset > l.EndOffset() {
 		return nil
 	}
 	return l.AdvanceStart(first.EndOffset)

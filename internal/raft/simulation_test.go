@@ -160,13 +160,13 @@ type simFaults struct {
 
 func newSimulation(t *testing.T, seed uint64, voters, observers int, onDisk bool) *simulation {
 	s := &simulation{t: t, readers: map[int32]*reader{}}
-	o := sim.Options{TraceLength: 400}
+	o := sim.Options{TraceLength: *traceLength}
 	if onDisk {
 		o.Disk = sim.DiskFaults{Torn: 0.3, Garbled: 0.3, Slow: 0.001}
 	}
 	w := sim.NewWorld(seed, o)
 	fail := func(format string, args ...any) {
-		w.Report(t.Output(), 300)
+		w.Report(t.Output(), *traceLength)
 		t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...)
 	}
 	s.l = &ledger{leaders: map[int32]int32{}, fail: fail}
@@ -343,8 +343,9 @@ func (s *simulation) settle() {
 }
 
 var (
-	firstSeed = flag.Uint64("seed", 0, "the first seed of the simulation")
-	seedCount = flag.Uint64("seeds", 600, "how many seeds to simulate")
+	firstSeed   = flag.Uint64("seed", 0, "the first seed of the simulation")
+	traceLength = flag.Int("trace", 400, "how many events a failed simulation shows")
+	seedCount   = flag.Uint64("seeds", 600, "how many seeds to simulate")
 )
 
 // Quorums on simulated machines, with everything that can go wrong short of a lying disk: one leader per epoch, what was
@@ -359,6 +360,9 @@ func TestSimulation(t *testing.T) {
 		runSimulation(t, seed, counts)
 	}
 	t.Log(counts)
+	if seeds < 300 {
+		return
+	}
 	for _, what := range []string{"epochs", "snapshot", "crash", "kill", "freeze", "link cut", "snapshot fetched", "truncated"} {
 		if counts[what] == 0 {
 			t.Errorf("%d seeds, and never: %s", seeds, what)
@@ -369,7 +373,16 @@ func TestSimulation(t *testing.T) {
 func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
 	sizes := [][2]int{{3, 0}, {3, 1}, {1, 1}, {5, 0}, {2, 0}, {3, 2}}
 	size := sizes[seed%uint64(len(sizes))]
-	s := newSimulation(t, seed, size[0], size[1], seed%2 == 0)
+	var s *simulation
+	defer func() {
+		if r := recover(); r != nil {
+			for _, line := range s.world.LastEvents(*traceLength) {
+				fmt.Fprintln(t.Output(), line)
+			}
+			t.Fatalf("seed %d: %v", seed, r)
+		}
+	}()
+	s = newSimulation(t, seed, size[0], size[1], seed%2 == 0)
 	r := s.world.Workload
 	maybe := func(p float64) float64 {
 		if r.Chance(0.6) {
