@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,9 +132,6 @@ func (b *Broker) Epoch() int64 { return b.lifecycle.epoch.Load() }
 
 // State is what the broker is in the middle of. Any goroutine.
 func (b *Broker) State() State { return State(b.lifecycle.published.Load()) }
-
-// noAuthorizedOperations says in answers that the operations were not asked for.
-const noAuthorizedOperations = math.MinInt32
 
 // Topics lets the group coordinator look at the topics of the images that current returns.
 func Topics(current func() *image.Image) group.Topics { return topics{current} }

@@ -19,7 +19,7 @@ import (
 //
 // Errors of the request: 70 no such session, 71 not its epoch, 106 it names topics the other way. Of a partition, in this order:
 // 100 unknown id (v13), 3 unknown, 6 another broker's, 103 another topic has the name now, 74 or 75 leader epoch, 56 its directory
-// failed (6 before v6), 6 not the leader, 1 offset; 76 topics compressed with zstd before v10. The offsets in an answer with error are -1.
+// failed (6 before v6), 6 not the leader, 1 offset. The offsets in an answer with error are -1.
 func (b *Broker) Fetch(ctx *rpc.Context, req *protocol.FetchRequest, respond func(*rpc.FetchReply)) {
 	c := b.newFetchCall()
 	c.ctx, c.respond = ctx, respond
@@ -27,6 +27,11 @@ func (b *Broker) Fetch(ctx *rpc.Context, req *protocol.FetchRequest, respond fun
 	c.f = f
 	c.parameters(req)
 	c.parts(req)
+	c.dropRepeated()
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		c.refuse()
+		return
+	}
 	err := b.data.Sessions.Begin(f, replica.SessionRequest{
 		ID: req.SessionId, Epoch: req.SessionEpoch, Forgotten: c.forgets(req), UsesIDs: ctx.APIVersion >= 13, Follower: f.ReplicaID >= 0,
 		TopicName: c.topicName,
@@ -48,6 +53,7 @@ type fetchCall struct {
 	respond func(*rpc.FetchReply)
 	f       *replica.Fetch
 
+	seen      map[partKey]int
 	forgotten []replica.ForgottenPart
 	resp      protocol.FetchResponse
 	out       rpc.FetchReply
@@ -108,6 +114,39 @@ func (c *fetchCall) parts(req *protocol.FetchRequest) {
 	}
 }
 
+// partKey is what a part is about.
+type partKey struct {
+	id    uuid.UUID
+	topic string
+	index int32
+}
+
+// dropRepeated lets a partition that is named twice be asked for once, in the first place, as the last entry says.
+func (c *fetchCall) dropRepeated() {
+	parts := c.f.Parts
+	if len(parts) < 2 {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[partKey]int{}
+	}
+	clear(c.seen)
+	n := 0
+	for i := range parts {
+		k := partKey{parts[i].TopicID, parts[i].Topic, parts[i].Index}
+		at, again := c.seen[k]
+		if !again {
+			at = n
+			c.seen[k] = n
+			n++
+		}
+		if at != i {
+			parts[at] = parts[i]
+		}
+	}
+	c.f.Parts = parts[:n]
+}
+
 // forgets takes what leaves the session.
 func (c *fetchCall) forgets(req *protocol.FetchRequest) []replica.ForgottenPart {
 	c.forgotten = c.forgotten[:0]
@@ -120,18 +159,24 @@ func (c *fetchCall) forgets(req *protocol.FetchRequest) []replica.ForgottenPart 
 	return c.forgotten
 }
 
+// refuse answers a request that cannot be.
+func (c *fetchCall) refuse() {
+	f := c.f
+	for range f.Parts {
+		f.Results = append(f.Results, replica.FetchResult{Err: kerr.UnknownServerError.Code, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1,
+			DivergingEpoch: -1, DivergingEnd: -1, PreferredReplica: -1, Aborted: []replica.AbortedTxn{}})
+	}
+	c.reply(kerr.UnknownServerError, 0)
+}
+
 // check finds the errors of a part that are not worth a read.
 func (c *fetchCall) check(part *replica.FetchPart) {
 	if part.Topic == "" && c.ctx.APIVersion >= 13 {
 		part.Err = kerr.UnknownTopicId.Code
 		return
 	}
-	_, err := c.b.data.Partition(replica.TopicPartition{Topic: part.Topic, Partition: part.Index})
-	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
+	if _, err := c.b.data.Partition(replica.TopicPartition{Topic: part.Topic, Partition: part.Index}); errors.Is(err, kerr.UnknownTopicOrPartition) {
 		part.Err = kerr.UnknownTopicOrPartition.Code
-	case c.ctx.APIVersion < 10 && c.b.data.Settings(part.Topic).String("compression.type") == "zstd":
-		part.Err = kerr.UnsupportedCompressionType.Code
 	}
 }
 
@@ -145,7 +190,7 @@ func (c *fetchCall) read(f *replica.Fetch) {
 func (c *fetchCall) reply(err error, session int32) {
 	c.resp.ErrorCode, c.resp.SessionId = kerr.Code(err), session
 	c.resp.Responses, c.external, c.resp.NodeEndpoints = c.resp.Responses[:0], c.external[:0], c.resp.NodeEndpoints[:0]
-	if err == nil {
+	if err == nil || errors.Is(err, kerr.UnknownServerError) && c.ctx.APIVersion < 13 {
 		c.results()
 	}
 	c.out = rpc.FetchReply{Response: &c.resp, External: c.external, Release: c.release}

@@ -25,31 +25,27 @@ func (b *Broker) ListOffsets(ctx *rpc.Context, req *protocol.ListOffsetsRequest,
 	for i := range req.Topics {
 		t, r := &req.Topics[i], &resp.Topics[i]
 		r.Name = t.Name
-		r.Partitions = make([]protocol.ListOffsetsResponseListOffsetsPartitionResponse, len(t.Partitions))
+		r.Partitions = make([]protocol.ListOffsetsResponseListOffsetsPartitionResponse, 0, len(t.Partitions))
 		for j := range t.Partitions {
-			p, answer := &t.Partitions[j], &r.Partitions[j]
-			answer.SetDefaults()
-			answer.PartitionIndex = p.PartitionIndex
-			tp := replica.TopicPartition{Topic: t.Name, Partition: p.PartitionIndex}
-			if twice[tp] {
+			tp := replica.TopicPartition{Topic: t.Name, Partition: t.Partitions[j].PartitionIndex}
+			answer := protocol.NewListOffsetsResponseListOffsetsPartitionResponse()
+			answer.PartitionIndex = tp.Partition
+			switch again, ok := twice[tp]; {
+			case ok && again:
 				answer.ErrorCode = kerr.InvalidRequest.Code
-				continue
+				delete(twice, tp)
+			case !ok:
+				continue // it has its answer
+			default:
+				b.listOffset(ctx.APIVersion, req, &t.Partitions[j], tp, &answer)
 			}
-			found, err := b.findOffset(ctx.APIVersion, req, tp, p)
-			if err != nil {
-				answer.ErrorCode = kerr.Code(err)
-				continue
-			}
-			answer.Timestamp, answer.Offset = found.Timestamp, found.Offset
-			if ctx.APIVersion >= 4 {
-				answer.LeaderEpoch = found.LeaderEpoch
-			}
+			r.Partitions = append(r.Partitions, answer)
 		}
 	}
 	respond(resp)
 }
 
-// duplicates are the partitions that a request names twice.
+// duplicates says of the partitions of a request whether it names them twice.
 func duplicates(req *protocol.ListOffsetsRequest) map[replica.TopicPartition]bool {
 	seen := map[replica.TopicPartition]bool{}
 	for i := range req.Topics {
@@ -60,6 +56,19 @@ func duplicates(req *protocol.ListOffsetsRequest) map[replica.TopicPartition]boo
 		}
 	}
 	return seen
+}
+
+func (b *Broker) listOffset(version int16, req *protocol.ListOffsetsRequest, p *protocol.ListOffsetsRequestListOffsetsPartition,
+	tp replica.TopicPartition, answer *protocol.ListOffsetsResponseListOffsetsPartitionResponse) {
+	found, err := b.findOffset(version, req, tp, p)
+	if err != nil {
+		answer.ErrorCode = kerr.Code(err)
+		return
+	}
+	answer.Timestamp, answer.Offset = found.Timestamp, found.Offset
+	if version >= 4 {
+		answer.LeaderEpoch = found.LeaderEpoch
+	}
 }
 
 func (b *Broker) findOffset(version int16, req *protocol.ListOffsetsRequest, tp replica.TopicPartition,

@@ -68,18 +68,37 @@ const adminClient = "__admin_client"
 
 // refusal is the error of the whole request; nil if it may go on.
 func (c *produceCall) refusal() error {
-	if c.req.TransactionalId != nil {
-		return nil
-	}
 	for i := range c.req.TopicData {
 		for _, p := range c.req.TopicData[i].PartitionData {
-			if batch, _, err := record.Next(p.Records); err == nil && batch.IsTransactional() {
+			batch, _, err := record.Next(p.Records)
+			var bad *record.Error
+			switch {
+			case errors.As(err, &bad) && bad.Kind == kerr.CorruptMessage && !belowHeader(p.Records): // Kafka stumbles before it looks at partitions
+				return &explained{kerr.CorruptMessage, bad.Reason}
+			case err == nil && batch.IsTransactional() && c.req.TransactionalId == nil:
 				return kerr.TransactionalIdAuthorizationFailed
+			case err == nil && batch.IsTransactional():
+				return nil // Kafka looks no further
 			}
 		}
 	}
 	return nil
 }
+
+// belowHeader reports whether the only thing wrong with the size of a batch is that it is smaller than its header.
+func belowHeader(b record.Batch) bool {
+	const smallestOfAnyFormat = 26
+	return len(b) >= record.HeaderSizeUpToMagic && b.Magic() == record.MagicV2 && b.Length() >= smallestOfAnyFormat
+}
+
+// explained is an error whose answer has a text.
+type explained struct {
+	cause *kerr.Error
+	text  string
+}
+
+func (e *explained) Error() string { return e.cause.Name + ": " + e.text }
+func (e *explained) Unwrap() error { return e.cause }
 
 // topic is the name of a topic, "" if it is not known by its id.
 func (c *produceCall) topic(t *protocol.ProduceRequestTopicProduceData) string {
@@ -104,7 +123,7 @@ func (c *produceCall) partition(topic string, p *protocol.ProduceRequestPartitio
 	batch, badSet := record.FromProduce(p.Records, c.ctx.APIVersion)
 	switch {
 	case badSet != nil:
-		return nil, kerr.FromCode(kerr.Code(badSet))
+		return nil, kerr.FromCode(kerr.Code(badSet)) // without a text
 	case c.b.unverified(partition, batch):
 		return nil, errUnverified
 	case c.req.Acks < replica.AcksAll || c.req.Acks > replica.AcksLeader:
@@ -115,10 +134,20 @@ func (c *produceCall) partition(topic string, p *protocol.ProduceRequestPartitio
 	return partition, err
 }
 
-// unverified: nobody has told the transaction's coordinator about it, as there is none here.
-func (b *Broker) unverified(*replica.Partition, record.Batch) bool { return false }
+// unverified: the coordinator of the transaction has to be asked whether it knows of this partition (KIP-890), and there is none yet.
+func (b *Broker) unverified(p *replica.Partition, batch record.Batch) bool {
+	if p == nil || !batch.IsTransactional() || !batch.HasProducerID() {
+		return false
+	}
+	if on, _ := b.Image().Configs.Layers(b.cfg).Lookup("transaction.partition.verification.enable"); on == "false" {
+		return false
+	}
+	log := p.Log()
+	return log == nil || !log.InTransaction(batch.ProducerID(), batch.ProducerEpoch())
+}
 
-var errUnverified error = kerr.InvalidTxnState
+var errUnverified error = &explained{kerr.NotEnoughReplicas,
+	"Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"}
 
 // answer makes the response of what became of the entries, which are in the order of the request.
 func (c *produceCall) answer(a *replica.Append) {
@@ -157,10 +186,13 @@ func (c *produceCall) partitionAnswer(r *protocol.ProduceResponsePartitionProduc
 	if e.Err == nil {
 		return
 	}
+	var said *explained
+	if errors.As(e.Err, &said) {
+		r.ErrorMessage = &said.text
+	}
 	var refused *storage.RefusedError
 	if errors.As(e.Err, &refused) {
-		text := refused.Cause.Reason
-		r.ErrorMessage = &text
+		r.ErrorMessage = &refused.Cause.Reason
 		for i := range refused.Records {
 			r.RecordErrors = append(r.RecordErrors, protocol.ProduceResponseBatchIndexAndErrorMessage{
 				BatchIndex: refused.Records[i].Index, BatchIndexErrorMessage: &refused.Records[i].Message,

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ottla-io/ottla/internal/protocol"
+	"github.com/ottla-io/ottla/internal/protocol/wire"
 	"github.com/ottla-io/ottla/internal/rpc"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
@@ -123,9 +124,53 @@ func dispatch(b *Broker, ctx *rpc.Context, req protocol.Request, respond func(pr
 		b.ListConfigResources(ctx, req, func(r *protocol.ListConfigResourcesResponse) { respond(r) })
 	case *protocol.InitProducerIdRequest:
 		b.InitProducerId(ctx, req, func(r *protocol.InitProducerIdResponse) { respond(r) })
+	case *protocol.ProduceRequest:
+		b.Produce(ctx, req, func(r *protocol.ProduceResponse) { respond(r) })
+	case *protocol.FetchRequest:
+		b.Fetch(ctx, req, func(r *rpc.FetchReply) { respond(sentFetch(r, ctx.APIVersion)) })
+	case *protocol.ListOffsetsRequest:
+		b.ListOffsets(ctx, req, func(r *protocol.ListOffsetsResponse) { respond(r) })
+	case *protocol.DeleteRecordsRequest:
+		b.DeleteRecords(ctx, req, func(r *protocol.DeleteRecordsResponse) { respond(r) })
+	case *protocol.OffsetForLeaderEpochRequest:
+		b.OffsetForLeaderEpoch(ctx, req, func(r *protocol.OffsetForLeaderEpochResponse) { respond(r) })
+	case *protocol.DescribeLogDirsRequest:
+		b.DescribeLogDirs(ctx, req, func(r *protocol.DescribeLogDirsResponse) { respond(r) })
+	case *protocol.DescribeProducersRequest:
+		b.DescribeProducers(ctx, req, func(r *protocol.DescribeProducersResponse) { respond(r) })
 	default:
 		b.Forward(ctx, req, respond)
 	}
+}
+
+// sentFetch is the answer to Fetch with its records, as if it had been sent.
+func sentFetch(r *rpc.FetchReply, version int16) *protocol.FetchResponse {
+	var all []byte
+	b, splits, err := r.Response.EncodeSplit(nil, nil, version, func(i int) int {
+		if size := r.External[i].Size(); size > 0 {
+			return int(size)
+		}
+		return -1
+	})
+	from := 0
+	for _, s := range splits {
+		part := r.External[s.Index]
+		region := make([]byte, part.Length)
+		if _, e := part.File.ReadAt(region, part.Offset); e != nil {
+			err = e
+		}
+		all = append(append(all, b[from:s.At]...), region...)
+		from = s.At
+	}
+	if err != nil {
+		panic(err)
+	}
+	resp := protocol.NewFetchResponse()
+	if err := resp.Decode(wire.NewDecoder(append(all, b[from:]...)), version); err != nil {
+		panic(err)
+	}
+	r.Release()
+	return resp
 }
 
 // judgedForm takes out of an answer what need not be the same: random ids, the order of sets, producer ids.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,9 @@ import (
 	"github.com/ottla-io/ottla/internal/metadata"
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/raft"
+	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/rpc"
+	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
@@ -30,7 +31,6 @@ var (
 
 // memoryQuorum is a metadata log in memory with one voter, which leads and commits at once.
 type memoryQuorum struct {
-	mu        sync.Mutex
 	node      *sim.Node
 	leader    raft.LeaderAndEpoch
 	end       int64
@@ -90,9 +90,13 @@ func (q *memoryQuorum) elect(id int32) {
 }
 
 // told writes down what replicas and groups are told.
-type told struct{ lines []string }
+type told struct {
+	lines []string
+	data  *replica.Manager // is told as well
+}
 
-func (r *told) Apply(d *image.Delta, _ *image.Image) {
+func (r *told) Apply(d *image.Delta, img *image.Image) {
+	r.data.Apply(d, img)
 	c := d.Topics().LocalChanges(1)
 	for _, list := range []struct {
 		verb  string
@@ -104,7 +108,8 @@ func (r *told) Apply(d *image.Delta, _ *image.Image) {
 	}
 }
 
-func (r *told) ConfigsChanged(topics []string, _ *image.Image) {
+func (r *told) ConfigsChanged(topics []string, img *image.Image) {
+	r.data.ConfigsChanged(topics, img)
 	r.lines = append(r.lines, "configs of "+strings.Join(topics, " "))
 }
 
@@ -120,12 +125,6 @@ func (r *told) OnTopicsDeleted(topics []group.Topic) {
 	for _, t := range topics {
 		r.lines = append(r.lines, "deleted "+t.Name)
 	}
-}
-
-func (r *told) take() []string {
-	lines := r.lines
-	r.lines = nil
-	return lines
 }
 
 // properties is a node with two client listeners.
@@ -175,6 +174,8 @@ type testNode struct {
 	loader  *image.Loader
 	channel *ControllerChannel
 	broker  *Broker
+	logs    *storage.Manager
+	data    *replica.Manager
 	told    *told
 	running error
 	started bool
@@ -193,12 +194,37 @@ func newNode(t *testing.T) *testNode {
 	n.loader = image.NewLoader(n.node, n.quorum, image.LoaderOptions{OnFault: func(err error) { t.Error(err) }})
 	n.channel = NewControllerChannel(n.node, "to-controller", ChannelOptions{NodeID: 1, Timeout: 10 * time.Second, Local: LocalController(n.ctrl, n.quorum)})
 	n.quorum.listeners = []raft.Listener{n.ctrl, n.loader, n.channel}
+	n.openLogs(cfg)
 	n.broker = New(Deps{
 		Env: n.node, Config: cfg, ClusterID: "AAAAAAAAAAAAAAAAAAAAAQ", LogDirs: []uuid.UUID{{7, 1}}, PreviousEpoch: -1, Lifecycle: n.channel, Controller: n.channel,
 		Advertised:     []image.Endpoint{{Name: "PLAINTEXT", Host: "localhost", Port: 19092}, {Name: "EXT", Host: "127.0.0.1", Port: 19094}},
-		MetadataOffset: func() int64 { return n.loader.Image().Provenance.Offset }, Replicas: n.told, Groups: n.told,
+		MetadataOffset: func() int64 { return n.loader.Image().Provenance.Offset }, Replicas: n.told, Data: n.data, Groups: n.told,
 	})
 	return n
+}
+
+// openLogs opens the partitions' logs on the node's disk.
+func (n *testNode) openLogs(cfg *config.Node) {
+	const dir = "/tmp/kafka-judge"
+	var err error
+	loaded := false
+	n.node.Do("open logs", func() {
+		if err = n.node.FS().MkdirAll(dir, 0o755); err != nil {
+			return
+		}
+		o := storage.ManagerOptionsFrom(cfg)
+		o.Directories = []storage.DirectoryOptions{{Path: dir, ID: uuid.UUID{7, 1}}}
+		o.Settings = func(string) config.Topic { return config.Topic{Layers: config.Layers{Node: cfg}} }
+		if n.logs, err = storage.OpenManager(n.node, o); err == nil {
+			n.logs.Load(func(e error) { err, loaded = e, true })
+		}
+	})
+	n.world.RunUntil(time.Second, func() bool { return loaded || err != nil })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.data = replica.NewManager(n.node, replica.FromNode(cfg), n.logs)
+	n.told.data = n.data
 }
 
 // start starts the broker.
@@ -244,14 +270,14 @@ func (n *testNode) roundTrip(req protocol.Request, version int16, listener strin
 			if resp != nil {
 				n.t.Errorf("%T was answered twice", req)
 			}
-			resp = r
+			resp = onTheWire(n.t, r, version) // handlers use their answers again
 		})
 	})
 	if !n.world.RunUntil(15*time.Second, func() bool { return resp != nil }) {
 		n.world.Report(n.t.Output(), 50)
 		n.t.Fatalf("%T was not answered", req)
 	}
-	return onTheWire(n.t, resp, version)
+	return resp
 }
 
 // onTheWire is a response as a client sees it.

@@ -156,11 +156,11 @@ func (f *Fetch) read(first bool) (enough bool) {
 				DivergingEpoch: -1, DivergingEnd: -1, PreferredReplica: -1,
 			}
 		}
-		if n := r.Records.Len; n > 0 {
+		if r.Records.Len > 0 {
 			minOne = false
-			limit = max(limit-n, 0)
-			bytes += n
 		}
+		limit = max(limit-r.Records.Len, 0)
+		bytes += r.Records.Len
 		if r.Err != 0 || r.DivergingEpoch >= 0 || f.wantsHigh(part, r.HighWatermark) {
 			enough = true
 		}
@@ -288,10 +288,14 @@ func (p *Partition) readLog(log Log, f *Fetch, part *FetchPart, maxBytes int, mi
 	switch {
 	case part.Offset < start || part.Offset > end:
 		return kerr.OffsetOutOfRange
-	case part.Offset >= bound || maxBytes <= 0 && !minOne:
+	case part.Offset >= bound:
+		return nil
+	case maxBytes < 0:
+		return kerr.UnknownServerError
+	case maxBytes == 0 && !minOne:
 		return nil
 	}
-	s, err := log.Read(part.Offset, max(maxBytes, 0), minOne, bound)
+	s, err := log.Read(part.Offset, maxBytes, minOne, bound)
 	if err != nil {
 		return diskError(err)
 	}

@@ -116,9 +116,6 @@ func (m *Manager) PartitionByID(id uuid.UUID, index int32) (*Partition, error) {
 // Image is the image that was last applied.
 func (m *Manager) Image() *image.Image { return m.img.Load() }
 
-// Settings are the effective settings of a topic.
-func (m *Manager) Settings(topic string) config.Topic { return m.cfg.Settings(m.Image(), topic) }
-
 // Waiting is the number of requests in the purgatory.
 func (m *Manager) Waiting() int { return m.purgatory.waiters() }
 

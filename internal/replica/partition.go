@@ -254,17 +254,6 @@ func (p *Partition) fetched(id int32, brokerEpoch, offset, logStart, leaderEnd i
 	return moved
 }
 
-// tellHigh notes that a follower is told a high watermark.
-func (p *Partition) tellHigh(id int32, high int64) {
-	p.progress.Lock()
-	defer p.progress.Unlock()
-	for i := range p.followers {
-		if p.followers[i].id == id {
-			p.followers[i].highSent = high
-		}
-	}
-}
-
 // hasReplica reports whether a broker is one of the followers. mu is held.
 func (p *Partition) hasReplica(id int32) bool {
 	return id != p.m.cfg.NodeID && slices.Contains(p.state.Replicas, id)

@@ -222,11 +222,8 @@ func nextSessionEpoch(epoch int32) int32 {
 	return epoch + 1
 }
 
-// open makes a session of a full fetch; 0 if there is no room or nothing to remember.
+// open makes a session of a full fetch; 0 if there is no room.
 func (c *Sessions) open(f *Fetch) int32 {
-	if len(f.Parts) == 0 {
-		return 0
-	}
 	follower := f.ReplicaID >= 0
 	now := c.env.Monotonic()
 	s := &session{

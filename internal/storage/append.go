@@ -19,7 +19,7 @@ type AppendOptions struct {
 // AppendInfo is what an append did.
 type AppendInfo struct {
 	BaseOffset, LastOffset int64
-	// AppendTime is the broker's time in ms if the topic's timestamps are the log's, else -1.
+	// AppendTime is the broker's time in ms if the topic's timestamps are the log's, else -1; of a duplicate its largest timestamp.
 	AppendTime int64
 	// Duplicate says that an idempotent producer sent this before; offsets are those of then.
 	Duplicate bool
@@ -63,7 +63,8 @@ func (l *Log) AppendAsLeader(b []byte, leaderEpoch int32, o AppendOptions) (Appe
 	case err != nil:
 		return a.info, err
 	case isDup:
-		a.info.BaseOffset, a.info.LastOffset, a.info.Duplicate = dup.firstOffset(), dup.lastOffset, true
+		// Kafka gives the batch's largest timestamp as the time of the append, whatever the topic's timestamps are.
+		a.info.BaseOffset, a.info.LastOffset, a.info.AppendTime, a.info.Duplicate = dup.firstOffset(), dup.lastOffset, dup.timestamp, true
 		return a.info, nil
 	}
 	end := l.published.end

@@ -221,6 +221,14 @@ func (l *Log) Producers() []Producer {
 	return l.producers.all()
 }
 
+// InTransaction reports whether a producer has a transaction open here, in this epoch.
+func (l *Log) InTransaction(producer int64, epoch int16) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.producers.entries[producer]
+	return e != nil && e.epoch == epoch && e.txnStart >= 0
+}
+
 // ExpireProducers forgets producers that were silent for producer.id.expiration.ms.
 func (l *Log) ExpireProducers(nowMs int64) {
 	l.mu.Lock()
