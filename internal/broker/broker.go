@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
+	"github.com/ottla-io/ottla/internal/coordinator"
 	"github.com/ottla-io/ottla/internal/coordinator/group"
 	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/image"
@@ -151,4 +152,17 @@ func groupTopic(t *image.Topic) (group.Topic, bool) {
 		return group.Topic{}, false
 	}
 	return group.Topic{Name: t.Name, ID: t.ID, Partitions: int32(len(t.Partitions))}, true
+}
+
+// Logs lets coordinators append to and read the partitions of m.
+func Logs(m *replica.Manager) coordinator.Logs { return coordinatorLogs{m} }
+
+type coordinatorLogs struct{ m *replica.Manager }
+
+func (l coordinatorLogs) CoordinatorLog(topic string, partition int32) (coordinator.Log, error) {
+	log, err := l.m.CoordinatorLog(topic, partition)
+	if err != nil {
+		return nil, err
+	}
+	return log, nil
 }
