@@ -41,7 +41,12 @@ func openSegments(e env.Env, cfg *Config) (segments, error) {
 	if !id.IsZero() && id != uuid.Metadata {
 		return nil, fmt.Errorf("%s has the topic id %s, that of the metadata log is %s", dir, id, uuid.Metadata)
 	}
+	start, err := earliestSnapshotEnd(e.FS(), dir)
+	if err != nil {
+		return nil, err
+	}
 	l, err := storage.OpenLog(e, storage.LogOptions{
+		StartOffset: start, Gapless: true,
 		Dir: dir, TopicPartition: storage.TopicPartition{Topic: Topic}, TopicID: uuid.Metadata, KeepIndexes: true,
 		Config: storage.LogConfig{
 			SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs, IndexBytes: metadataIndexBytes, IndexInterval: metadataIndexInterval,
@@ -53,6 +58,20 @@ func openSegments(e env.Env, cfg *Config) (segments, error) {
 		return nil, err
 	}
 	return &storageSegments{l, e}, l.Flush()
+}
+
+// earliestSnapshotEnd is where a log begins that was cleaned up to its first snapshot; 0 if it has none. Nothing else says so.
+func earliestSnapshotEnd(fsys env.FS, dir string) (int64, error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("list snapshots: %w", err)
+	}
+	for _, e := range entries { // sorted by name, and so by offset
+		if id, ok := ParseSnapshotName(e.Name()); ok {
+			return id.EndOffset, nil
+		}
+	}
+	return 0, nil
 }
 
 // AppendAsLeader appends a batch that has its offset and epoch.

@@ -25,6 +25,9 @@ type LogOptions struct {
 	Clean         bool
 	RecoveryPoint int64
 	StartOffset   int64 // of the checkpoint; 0 if there is none
+	// Gapless says that every offset has a record, as in a log that was never compacted and has one writer. Where one segment does
+	// not end where the next begins, files were lost in a crash: what lies below StartOffset goes, else what lies behind.
+	Gapless bool
 	// KeepIndexes: see Log.
 	KeepIndexes bool
 	// OnFailure is told once of an error of the disk, under the log's lock; OnDirty that FlushEpochs has something to do.
@@ -57,6 +60,7 @@ type loading struct {
 	now      int64
 	segments []*segment
 	end      int64
+	replayed int64 // where the segment ends that was recovered last
 }
 
 func (ld *loading) run() error {
@@ -193,7 +197,18 @@ func (ld *loading) loadSegments() error {
 		if err != nil {
 			return err
 		}
-		if cut && i < len(ld.segments)-1 {
+		if i == len(ld.segments)-1 {
+			break
+		}
+		next := ld.segments[i+1].base
+		switch follows := !cut && (next == ld.replayed || !ld.o.Gapless); {
+		case follows:
+		case ld.o.Gapless && next <= ld.o.StartOffset:
+			if err := ld.dropUpTo(i); err != nil {
+				return err
+			}
+			i = -1
+		default:
 			return ld.dropAfter(i)
 		}
 	}
@@ -244,13 +259,28 @@ func (ld *loading) readFirst(s *segment) error {
 func (ld *loading) dropAfter(i int) error {
 	l := ld.l
 	for _, s := range ld.segments[i+1:] {
-		l.logger.Warn("Deleting a segment because one before it was cut", "file", s.path(logSuffix))
+		l.logger.Warn("Deleting a segment because what is before it was cut or is missing", "file", s.path(logSuffix))
 		l.dirDirty = true
 		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
 			return err
 		}
 	}
 	ld.segments = ld.segments[:i+1]
+	return nil
+}
+
+// dropUpTo removes the segments up to one behind which some are missing. They lie below the start of the log, and were about to be
+// removed.
+func (ld *loading) dropUpTo(i int) error {
+	l := ld.l
+	for _, s := range ld.segments[:i+1] {
+		l.logger.Warn("Deleting a segment below the start of the log, because one behind it is missing", "file", s.path(logSuffix))
+		l.dirDirty = true
+		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
+			return err
+		}
+	}
+	ld.segments = ld.segments[i+1:]
 	return nil
 }
 
@@ -331,6 +361,7 @@ func (ld *loading) replay(s *segment, f env.File, size int64) (int64, error) {
 	if inner != nil {
 		err = inner
 	}
+	ld.replayed = last + 1
 	if l.epochs == nil {
 		return valid, errors.New("no leader epochs")
 	}
