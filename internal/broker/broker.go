@@ -119,6 +119,9 @@ func (b *Broker) Publishers() []image.Publisher {
 // once.
 func (b *Broker) Shutdown(timeout time.Duration, done func()) { b.lifecycle.shutdown(timeout, done) }
 
+// DirectoryOffline tells the controller that a log directory failed. Any goroutine.
+func (b *Broker) DirectoryOffline(id uuid.UUID) { b.lifecycle.offline(id) }
+
 // Image is the last published image. Any goroutine.
 func (b *Broker) Image() *image.Image { return b.img.Load() }
 

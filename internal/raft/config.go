@@ -1,7 +1,6 @@
 package raft
 
 import (
-	"path/filepath"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -131,7 +130,7 @@ func ControllerEndpoints(n *config.Node) []Endpoint {
 }
 
 // LogDir is the folder of the metadata log.
-func (c *Config) LogDir() string { return filepath.Join(c.MetadataDir, Topic+"-0") }
+func (c *Config) LogDir() string { return LogDir(c.MetadataDir) }
 
 func (c *Config) key() ReplicaKey { return ReplicaKey{c.NodeID, c.DirectoryID} }
 

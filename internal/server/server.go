@@ -44,7 +44,6 @@ func OptionsFrom(n *config.Node) Options {
 type Server struct {
 	env     env.Env
 	o       Options
-	tables  map[Kind]map[int16]*api
 	connIDs atomic.Uint64
 	log     *garbageLog
 
@@ -57,27 +56,37 @@ type Server struct {
 type listener struct {
 	s       *Server
 	name    string
-	table   map[int16]*api
+	kind    Kind
 	l       env.Listener
-	serving bool // guarded by Server.mu
+	table   map[int16]*api // set before it serves
+	serving bool           // guarded by Server.mu
 }
 
 // New makes a server without listeners.
-func New(e env.Env, o Options, t Targets) *Server {
-	s := &Server{env: e, o: o, tables: map[Kind]map[int16]*api{}, conns: map[*connection]struct{}{}, log: newGarbageLog(e)}
+func New(e env.Env, o Options) *Server {
+	return &Server{env: e, o: o, conns: map[*connection]struct{}{}, log: newGarbageLog(e)}
+}
+
+// Bind says whom the listeners that are there serve. It comes before Serve.
+func (s *Server) Bind(t Targets) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, kind := range []Kind{OnBroker, OnController} {
 		v := &versions{o: &s.o}
 		t.versions = v
-		s.tables[kind] = bind(&t, kind)
-		v.table = s.tables[kind]
+		v.table = bind(&t, kind)
+		for _, l := range s.listeners {
+			if l.kind == kind {
+				l.table = v.table
+			}
+		}
 	}
-	return s
 }
 
 // Listen opens a listener and returns its address, with the port filled in. Connections are taken at once and wait until Serve is
 // called with the same name.
 func (s *Server) Listen(name, addr string, kind Kind) (string, error) {
-	l := &listener{s: s, name: name, table: s.tables[kind]}
+	l := &listener{s: s, name: name, kind: kind}
 	var err error
 	l.l, err = s.env.Net().Listen(addr, env.ListenOptions{
 		MaxMessage: s.o.MaxRequest, IdleTimeout: s.o.IdleTimeout, SendBuffer: s.o.SendBuffer, ReceiveBuffer: s.o.ReceiveBuffer,

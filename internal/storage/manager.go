@@ -40,6 +40,7 @@ type ManagerOptions struct {
 type DirectoryOptions struct {
 	Path     string
 	ID       uuid.UUID
+	Err      error // it cannot be used
 	Cordoned bool
 }
 
@@ -115,6 +116,10 @@ func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 	for _, d := range o.Directories {
 		dir := &directory{DirectoryOptions: d}
 		m.dirs = append(m.dirs, dir)
+		if dir.err = d.Err; d.Err != nil {
+			m.env.Logger().Error("A log directory is offline", "dir", d.Path, "err", d.Err)
+			continue
+		}
 		lock, err := m.fsys.Lock(filepath.Join(d.Path, LockFile))
 		switch {
 		case errors.Is(err, env.ErrLocked):
@@ -183,6 +188,17 @@ func (m *Manager) DirectoryIDs() []uuid.UUID {
 	var out []uuid.UUID
 	for _, d := range m.dirs {
 		if d.err == nil {
+			out = append(out, d.ID)
+		}
+	}
+	return out
+}
+
+// CordonedIDs are the ids of the directories that take no new logs.
+func (m *Manager) CordonedIDs() []uuid.UUID {
+	var out []uuid.UUID
+	for _, d := range m.dirs {
+		if d.Cordoned {
 			out = append(out, d.ID)
 		}
 	}

@@ -1,0 +1,30 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ottla-io/ottla/internal/env"
+	"github.com/ottla-io/ottla/internal/metadata"
+)
+
+// LogDir is the folder of the metadata log in a node's metadata directory.
+func LogDir(metadataDir string) string { return filepath.Join(metadataDir, Topic+"-0") }
+
+// WriteBootstrap makes the folder of the metadata log with the snapshot 0-0 in it: what a new cluster begins with.
+func WriteBootstrap(fsys env.FS, logDir string, head SnapshotHead, records []metadata.Versioned, nowMs int64) error {
+	if err := fsys.MkdirAll(logDir, 0o755); err != nil {
+		return fmt.Errorf("make folder of the metadata log: %w", err)
+	}
+	w, err := newSnapshotWriter(fsys, logDir, bootstrapID, head, snapshotOptions{
+		suffix: "bootstrap", maxBatch: DefaultMaxBatchBytes, clock: func() int64 { return nowMs },
+	})
+	if err != nil {
+		return err
+	}
+	if err = w.Append(records); err == nil {
+		err = w.Freeze()
+	}
+	return errors.Join(err, w.Close())
+}
