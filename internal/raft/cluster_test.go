@@ -104,8 +104,6 @@ func (c *cluster) format(p *peer, set *VoterSet) {
 	check(w.Close())
 }
 
-func (c *cluster) peer(id int32) *peer { return c.peers[id-1] }
-
 // start begins a life, as an event of its machine.
 func (p *peer) start() {
 	p.q, p.fault = nil, nil

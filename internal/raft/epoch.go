@@ -128,9 +128,7 @@ func (q *Quorum) onBeginEpochResponse(ev beginEpochResponse) {
 			return
 		}
 	}
-	if ok && ev.generation == q.generation {
-		q.after(q.cfg.RetryBackoff, sendAgain{q.generation, ev.from})
-	}
+	// Whoever has not heard of us by then is told again by the timer of the epoch.
 }
 
 type endEpochRequest struct {
@@ -273,6 +271,6 @@ func (q *Quorum) onEndEpochResponse(ev endEpochResponse) {
 		}
 	}
 	if ok && ev.generation == q.generation {
-		q.after(q.cfg.RetryBackoff, sendAgain{q.generation, ev.from})
+		q.after(q.cfg.RetryBackoff, sendAgain{q.generation})
 	}
 }

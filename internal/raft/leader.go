@@ -78,8 +78,8 @@ func (l *leader) replica(k ReplicaKey, voters *VoterSet) *replica {
 	return nil
 }
 
-// toLeader begins the epoch with its first record, which also commits what is left of earlier epochs. A new standalone
-// log gets kraft.version and the voters of the 0-0 snapshot in the same batch.
+// toLeader begins the epoch with its first record, which also commits what is left of earlier epochs. kraft.version and the
+// voters follow in the same batch if they stand only in the 0-0 snapshot, or if this node listens elsewhere than they say.
 func (q *Quorum) toLeader(c *candidate) {
 	now := q.env.Monotonic()
 	l := &leader{
@@ -127,12 +127,19 @@ func (q *Quorum) epochStartMessages(l *leader) []protocol.Message {
 		change.GrantingVoters = append(change.GrantingVoters, protocol.LeaderChangeMessageVoter{VoterId: id})
 	}
 	messages := []protocol.Message{change}
-	if level, voters, at, inLog := q.history.current(); level > 0 && inLog && at == bootstrapID.EndOffset-1 {
-		m := protocol.NewKRaftVersionRecord()
-		m.KRaftVersion = level
-		messages = append(messages, m, voters.record())
+	if level, voters, at, inLog := q.history.current(); level > 0 && inLog {
+		if set, changed := voters.with(q.ownVoter()); changed || at == bootstrapID.EndOffset-1 {
+			m := protocol.NewKRaftVersionRecord()
+			m.KRaftVersion = level
+			messages = append(messages, m, set.record())
+		}
 	}
 	return messages
+}
+
+// ownVoter is this node as it should stand in the voter set.
+func (q *Quorum) ownVoter() Voter {
+	return Voter{Key: q.cfg.key(), Endpoints: q.cfg.Listeners, MaxKRaft: MaxKRaftVersion}
 }
 
 // updateLocalReplica counts what is durable here.

@@ -14,6 +14,7 @@ type memorySegments struct {
 	synced  int // batches that a crash does not lose
 	syncs   int
 	writes  int
+	fail    error // what Flush says
 }
 
 func (m *memorySegments) StartOffset() int64 { return m.start }
@@ -61,6 +62,9 @@ func (m *memorySegments) AppendAsFollower(b []byte) error {
 }
 
 func (m *memorySegments) Flush() error {
+	if m.fail != nil {
+		return m.fail
+	}
 	m.syncs++
 	m.synced = len(m.batches)
 	return nil

@@ -63,7 +63,6 @@ type reader struct {
 	sum   uint64
 	epoch int32 // of the last batch
 	told  LeaderAndEpoch
-	acked int64 // values that this node appended as leader and saw committed
 }
 
 func (r *reader) HandleLoadBootstrap([]metadata.Versioned) {
@@ -299,6 +298,25 @@ func (s *simulation) snapshot(p *peer) {
 	})
 }
 
+// loseLeader cuts the leader off from everybody: the others must elect another and go on. It comes back later.
+func (s *simulation) loseLeader(voters int) {
+	old := s.leader()
+	for _, p := range s.peers {
+		if p != old {
+			s.world.Cut(old.name, p.name)
+			s.world.Cut(p.name, old.name)
+		}
+	}
+	before := len(s.l.entries)
+	if !s.run(30*time.Second, func() bool {
+		p := s.leader()
+		return p != nil && p != old && len(s.l.entries) > before && s.readers[p.id].told.LeaderID == p.id
+	}) {
+		s.l.fail("half a minute after the leader was cut off %d other voters have not replaced it", voters-1)
+	}
+	s.world.HealAll()
+}
+
 // settle ends all faults; then there must be a leader, it must be able to commit, and all must come to the same state.
 func (s *simulation) settle() {
 	s.world.SetNetworkFaults(sim.NetworkFaults{})
@@ -406,6 +424,10 @@ func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
 		s.step()
 	}
 	s.settle()
+	if size[0] >= 3 {
+		s.loseLeader(size[0])
+		s.settle()
+	}
 	counts["epochs"] += len(s.l.leaders)
 	counts["committed"] += len(s.l.entries)
 	for _, what := range []string{"snapshot", "crash", "kill", "freeze", "link cut", "fault"} {

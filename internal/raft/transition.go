@@ -121,19 +121,16 @@ func (q *Quorum) maybeTransition(leaderID, epoch int32, endpoints []Endpoint) bo
 		q.toFollower(epoch, leaderID, endpoints)
 	case epoch > q.election.Epoch:
 		q.toUnattached(epoch, NoNode)
-	case leaderID != NoNode && leaderID != q.cfg.NodeID && epoch == q.election.Epoch && (!q.followsLeader() || len(endpoints) > len(q.leaderEndpoints)):
+	case leaderID != NoNode && leaderID != q.cfg.NodeID && epoch == q.election.Epoch && q.newsOfLeader(endpoints):
 		q.toFollower(epoch, leaderID, endpoints)
 	}
 	return true
 }
 
-// followsLeader reports whether this node leads, or follows the leader of its epoch.
-func (q *Quorum) followsLeader() bool {
-	switch q.state.(type) {
-	case *leader, *follower:
-		return true
-	}
-	return false
+// newsOfLeader reports whether this node did not know the leader of its epoch, or knew less of where it listens. One that has
+// given its leader up and asks for votes is not told anything new by those who have not.
+func (q *Quorum) newsOfLeader(endpoints []Endpoint) bool {
+	return q.election.LeaderID == NoNode || len(endpoints) > len(q.leaderEndpoints)
 }
 
 // consistentLeader says whether a claim about an epoch agrees with what we know.

@@ -167,10 +167,7 @@ func (q *Quorum) leaderEndpoint() (Endpoint, bool) {
 }
 
 // sendAgain is the time to send a request again that failed.
-type sendAgain struct {
-	generation uint64
-	to         int32
-}
+type sendAgain struct{ generation uint64 }
 
 func (sendAgain) event() string { return "send-again" }
 
@@ -183,11 +180,9 @@ func (q *Quorum) onSendAgain(ev sendAgain) {
 		q.sendVotes(&s.nominee, true)
 	case *candidate:
 		q.sendVotes(&s.nominee, false)
-	case *leader:
-		q.sendBeginEpoch(s, ev.to)
 	case *resigned:
 		q.sendEndEpoch(s)
-	case *unattached, *follower:
+	case *unattached, *leader, *follower:
 	}
 }
 
@@ -269,7 +264,7 @@ func (q *Quorum) onVoteResponse(ev voteResponse) {
 		q.log.Info("Vote request was refused", "from", ev.from, "error", kerr.FromCode(ev.resp.ErrorCode))
 	}
 	if n != nil {
-		q.after(q.cfg.RetryBackoff, sendAgain{q.generation, ev.from})
+		q.after(q.cfg.RetryBackoff, sendAgain{q.generation})
 	}
 }
 
@@ -307,7 +302,7 @@ func (q *Quorum) common(code int16, leaderID, epoch int32, endpoints []Endpoint)
 	case epoch > q.election.Epoch || code == kerr.FencedLeaderEpoch.Code || code == kerr.NotLeaderOrFollower.Code:
 		q.maybeTransition(leaderID, epoch, endpoints)
 		return true
-	case leaderID != NoNode && leaderID != q.cfg.NodeID && !q.followsLeader():
+	case leaderID != NoNode && leaderID != q.cfg.NodeID && q.newsOfLeader(endpoints):
 		q.maybeTransition(leaderID, epoch, endpoints)
 		return code != 0
 	case code == kerr.BrokerNotAvailable.Code:

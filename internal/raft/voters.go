@@ -108,6 +108,21 @@ func (s *VoterSet) Contains(k ReplicaKey) bool {
 	return v != nil && (v.Key.DirectoryID == uuid.Zero || v.Key.DirectoryID == k.DirectoryID)
 }
 
+// with is the set with what a member now says of itself, and whether that is anything new. Others than members change nothing.
+func (s *VoterSet) with(v Voter) (*VoterSet, bool) {
+	old := s.Get(v.Key.ID)
+	if !s.Contains(v.Key) || old.Key == v.Key && old.MinKRaft == v.MinKRaft && old.MaxKRaft == v.MaxKRaft && sameEndpoints(old.Endpoints, v.Endpoints) {
+		return s, false
+	}
+	others := slices.DeleteFunc(slices.Clone(s.voters), func(o Voter) bool { return o.Key.ID == v.Key.ID })
+	return NewVoterSet(append(others, v)...), true
+}
+
+// sameEndpoints compares them in any order.
+func sameEndpoints(a, b []Endpoint) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(e Endpoint) bool { return !slices.Contains(b, e) })
+}
+
 // isOnly reports whether k is the one voter there is.
 func (s *VoterSet) isOnly(k ReplicaKey) bool { return s.Len() == 1 && s.Contains(k) }
 

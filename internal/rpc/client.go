@@ -176,6 +176,9 @@ func (c *Client) timedOut(k *call) {
 	c.mu.Lock()
 	found := remove(&c.waiting, k)
 	var broken []*call
+	if found && len(c.waiting) == 0 && c.session != nil && !c.session.opened {
+		c.drop() // nobody waits for this attempt any more; the next request makes one of its own
+	}
 	if !found && remove(&c.sent, k) {
 		found = true
 		broken = c.drop()
