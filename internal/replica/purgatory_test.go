@@ -136,7 +136,7 @@ func TestDeletionEndsTheWait(t *testing.T) {
 	produce.check(t, nil, 0)
 	fetch.check(t, 0, nil, 1, len(records(1)))
 	second.check(t, 0, kerr.UnknownTopicOrPartition, -1, 0)
-	if len(low) != 1 || low[0].Err != kerr.NotLeaderOrFollower || low[0].LowWatermark != -1 {
+	if len(low) != 1 || !errors.Is(low[0].Err, kerr.NotLeaderOrFollower) || low[0].LowWatermark != -1 {
 		t.Errorf("deletion: %+v", low)
 	}
 	w.produce("t", AcksAll, time.Second, 1).check(t, kerr.UnknownTopicOrPartition, -1)
@@ -169,7 +169,7 @@ func TestDeleteRecordsWaitsForTheFollowers(t *testing.T) {
 	}
 	ask(ToHighWatermark)
 	w.sim.RunFor(time.Second)
-	if len(got) != 1 || got[0].Err != kerr.RequestTimedOut || got[0].LowWatermark != -1 {
+	if len(got) != 1 || !errors.Is(got[0].Err, kerr.RequestTimedOut) || got[0].LowWatermark != -1 {
 		t.Errorf("deletion that the follower does not follow: %+v", got)
 	}
 	gone := metadata.NewUnregisterBrokerRecord()

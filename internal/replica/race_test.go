@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 
 // newRealManager is a manager on the machine's own files.
 func newRealManager(t testing.TB) *testManager {
-	e := real.New(real.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	e := real.New(real.Options{Logger: slog.New(slog.DiscardHandler)})
 	m := newTestManager(t, e, t.TempDir(), func(done func() bool) {})
 	t.Cleanup(func() {
 		if err := errors.Join(m.Close(), m.logs.Shutdown(1)); err != nil {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -76,10 +77,10 @@ func TestSession(t *testing.T) {
 	if d := (quiet.at - begin).Round(time.Millisecond); d != 700*time.Millisecond {
 		t.Errorf("answered after %s", d)
 	}
-	if s := w.session(id, 9, 0, nil); s.err != kerr.InvalidFetchSessionEpoch {
+	if s := w.session(id, 9, 0, nil); !errors.Is(s.err, kerr.InvalidFetchSessionEpoch) {
 		t.Errorf("epoch 9: %v", s.err)
 	}
-	if s := w.session(4242, 1, 0, nil); s.err != kerr.FetchSessionIdNotFound || s.id != 0 {
+	if s := w.session(4242, 1, 0, nil); !errors.Is(s.err, kerr.FetchSessionIdNotFound) || s.id != 0 {
 		t.Errorf("session 4242: %v", s.err)
 	}
 	w.session(0, -1, time.Minute, nil).check(t, 0, nil)
@@ -136,7 +137,7 @@ func TestSessionIsTakenOver(t *testing.T) {
 	quick := w.session(id, 2, 0, nil) // the fetcher did not wait for the answer
 	quick.check(t, id, nil)
 	w.produce("t", AcksLeader, 0, 1)
-	if slow.times != 1 || slow.err != kerr.InvalidFetchSessionEpoch || slow.id != id {
+	if slow.times != 1 || !errors.Is(slow.err, kerr.InvalidFetchSessionEpoch) || slow.id != id {
 		t.Errorf("the first fetch: %d times, %v", slow.times, slow.err)
 	}
 }
