@@ -3,8 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
+	"strings"
 
 	"github.com/ottla-io/ottla/internal/config"
 	"github.com/ottla-io/ottla/internal/image"
@@ -82,10 +82,9 @@ func (n *Node) endpoint(l config.Listener) image.Endpoint {
 		e.Host = n.hostname
 	}
 	if e.Port == 0 {
-		if _, port, err := net.SplitHostPort(n.addresses[l.Name]); err == nil {
-			p, _ := strconv.ParseUint(port, 10, 16)
-			e.Port = uint16(p)
-		}
+		address := n.addresses[l.Name]
+		p, _ := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
+		e.Port = uint16(p)
 	}
 	return e
 }
