@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"time"
 
@@ -79,7 +78,7 @@ func (n *Node) controllerAddress(id int32) (string, bool) {
 		return "", false
 	}
 	e, ok := n.quorum.ControllerEndpoint(id, n.cfg.ControllerListeners[0])
-	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), ok
+	return config.HostPort{Host: e.Host, Port: int(e.Port)}.String(), ok
 }
 
 func (n *Node) createSnapshot(id raft.SnapshotID, lastAppendTime int64) (image.SnapshotWriter, error) {
