@@ -5,6 +5,7 @@ import (
 
 	"github.com/ottla-io/ottla/internal/config"
 	"github.com/ottla-io/ottla/internal/metadata"
+	"github.com/ottla-io/ottla/internal/uuid"
 )
 
 // Config is what a controller has to be told.
@@ -15,6 +16,9 @@ type Config struct {
 	Node *config.Node
 	// Bootstrap are the records of a new cluster, unless the log's folder has a bootstrap snapshot of its own.
 	Bootstrap []metadata.Versioned
+
+	// LocalBroker is the incarnation of the broker in this process, zero if there is none.
+	LocalBroker uuid.UUID
 
 	DefaultPartitions        int32
 	DefaultReplicationFactor int16

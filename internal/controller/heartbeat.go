@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -197,6 +198,17 @@ func (t *tracker) touch(b brokerEpoch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heard[b] = t.now()
+}
+
+// expire ends a session at once, as if its time were over; false if there is none.
+func (t *tracker) expire(b brokerEpoch) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.heard[b]
+	if ok {
+		t.heard[b] = math.MinInt64 / 2
+	}
+	return ok
 }
 
 // forget ends a session at once: the broker was told to stop.

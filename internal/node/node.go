@@ -18,6 +18,7 @@ import (
 	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/server"
 	"github.com/ottla-io/ottla/internal/storage"
+	"github.com/ottla-io/ottla/internal/uuid"
 )
 
 // Options are what a node is made from.
@@ -38,18 +39,19 @@ type Node struct {
 	hostname string
 	onFault  func(error)
 
-	ensemble *format.Ensemble
-	logs     *storage.Manager // nil without the role broker
-	lock     io.Closer        // of the metadata directory, if logs does not have it
-	quorum   *raft.Quorum
-	ctrl     *controller.Controller // nil without the role controller
-	loader   *image.Loader
-	channels []*broker.ControllerChannel
-	register *broker.ControllerRegistration // nil without the role controller
-	replicas *replica.Manager
-	groups   *group.Service
-	broker   *broker.Broker // nil without the role broker
-	server   *server.Server
+	incarnation uuid.UUID // of the broker
+	ensemble    *format.Ensemble
+	logs        *storage.Manager // nil without the role broker
+	lock        io.Closer        // of the metadata directory, if logs does not have it
+	quorum      *raft.Quorum
+	ctrl        *controller.Controller // nil without the role controller
+	loader      *image.Loader
+	channels    []*broker.ControllerChannel
+	register    *broker.ControllerRegistration // nil without the role controller
+	replicas    *replica.Manager
+	groups      *group.Service
+	broker      *broker.Broker // nil without the role broker
+	server      *server.Server
 
 	mu        sync.Mutex
 	addresses map[string]string // by listener

@@ -22,8 +22,13 @@ import (
 
 // wire makes the cores and tells them of one another.
 func (n *Node) wire() {
+	n.incarnation = n.randomID()
 	if n.cfg.HasRole(config.RoleController) {
-		n.ctrl = controller.New(n.env, controller.FromNode(n.cfg, n.ensemble.ClusterID), n.quorum)
+		c := controller.FromNode(n.cfg, n.ensemble.ClusterID)
+		if n.cfg.HasRole(config.RoleBroker) {
+			c.LocalBroker = n.incarnation
+		}
+		n.ctrl = controller.New(n.env, c, n.quorum)
 		n.quorum.Register(n.ctrl)
 	}
 	n.loader = image.NewLoader(n.env, n.quorum, image.LoaderOptions{OnFault: func(err error) {
@@ -49,7 +54,7 @@ func (n *Node) wireBroker() {
 		Topics: broker.Topics(func() *image.Image { return n.replicas.Image() }), Logs: broker.Logs(n.replicas),
 	})
 	n.broker = broker.New(broker.Deps{
-		Env: n.env, Config: n.cfg, ClusterID: n.ensemble.ClusterID, LogDirs: n.logs.DirectoryIDs(), CordonedLogDirs: n.logs.CordonedIDs(),
+		Env: n.env, Config: n.cfg, ClusterID: n.ensemble.ClusterID, IncarnationID: n.incarnation, LogDirs: n.logs.DirectoryIDs(), CordonedLogDirs: n.logs.CordonedIDs(),
 		Advertised: n.advertised(), PreviousEpoch: n.logs.PreviousEpoch(),
 		Lifecycle:      n.channel("heartbeat", n.millis("broker.session.timeout.ms")),
 		Controller:     n.channel("forwarding", n.millis("controller.socket.timeout.ms")),
