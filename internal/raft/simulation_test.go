@@ -366,6 +366,20 @@ var (
 	seedCount   = flag.Uint64("seeds", 600, "how many seeds to simulate")
 )
 
+// shutdown ends all nodes in order, one after the other; each must come to its end.
+func (s *simulation) shutdown() {
+	for _, i := range []int{1, 2, 3, 4, 0} {
+		if i >= len(s.peers) {
+			continue
+		}
+		p, gone := s.peers[i], false
+		p.q.Shutdown(func() { gone = true })
+		if !s.run(10*time.Second, func() bool { return gone }) {
+			s.l.fail("%s does not shut down", p.name)
+		}
+	}
+}
+
 // Quorums on simulated machines, with everything that can go wrong short of a lying disk: one leader per epoch, what was
 // committed is never lost or reordered, and when the faults end all agree.
 func TestSimulation(t *testing.T) {
@@ -388,7 +402,17 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
+// One seed is one history, to the byte.
+func TestSimulationRepeats(t *testing.T) {
+	for seed := range uint64(12) {
+		counts := map[string]int{}
+		if a, b := runSimulation(t, seed, counts), runSimulation(t, seed, counts); a != b {
+			t.Errorf("seed %d has hash %x and then %x", seed, a, b)
+		}
+	}
+}
+
+func runSimulation(t *testing.T, seed uint64, counts map[string]int) (hash uint64) {
 	sizes := [][2]int{{3, 0}, {3, 1}, {1, 1}, {5, 0}, {2, 0}, {3, 2}}
 	size := sizes[seed%uint64(len(sizes))]
 	var s *simulation
@@ -428,6 +452,7 @@ func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
 		s.loseLeader(size[0])
 		s.settle()
 	}
+	s.shutdown()
 	counts["epochs"] += len(s.l.leaders)
 	counts["committed"] += len(s.l.entries)
 	for _, what := range []string{"snapshot", "crash", "kill", "freeze", "link cut", "fault"} {
@@ -435,4 +460,5 @@ func runSimulation(t *testing.T, seed uint64, counts map[string]int) {
 	}
 	counts["snapshot fetched"] += s.world.Counted("snapshot fetched")
 	counts["truncated"] += s.world.Counted("truncated")
+	return s.world.Hash()
 }

@@ -1,6 +1,8 @@
 package raft
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -51,8 +53,8 @@ func (t *rpcTransport) close() {
 	clients := t.clients
 	t.clients = map[string]*rpc.Client{}
 	t.mu.Unlock()
-	for _, c := range clients {
-		c.Close()
+	for _, address := range slices.Sorted(maps.Keys(clients)) {
+		clients[address].Close()
 	}
 }
 
