@@ -170,7 +170,13 @@ func newSimulation(t *testing.T, seed uint64, voters, observers int, onDisk bool
 	}
 	s.l = &ledger{leaders: map[int32]int32{}, fail: fail}
 	s.cluster = &cluster{world: w, kraft: int16(w.Workload.IntN(2)), onDisk: onDisk, fail: fail}
-	s.tune = func(c *Config) { c.RetentionBytes, c.SegmentBytes = 20_000, 4_000 }
+	small := w.Workload.Chance(0.5)
+	s.tune = func(c *Config) {
+		c.RetentionBytes, c.SegmentBytes = 20_000, 4_000
+		if small { // what fits into one answer elsewhere takes several
+			c.MaxBatchBytes, c.FetchMaxBytes, c.FetchSnapshotMaxBytes, c.SegmentBytes = 1_000, 200, 700, 1_500
+		}
+	}
 	s.cluster.listener = func(p *peer) Listener {
 		r := &reader{p: p, l: s.l, told: LeaderAndEpoch{LeaderID: NoNode}}
 		s.readers[p.id] = r
