@@ -336,8 +336,8 @@ func (q *Quorum) appendFetched(records []byte) error {
 		q.fault(fmt.Errorf("sync metadata log: %w", err))
 		return nil
 	}
-	if err := q.scan(start); err != nil {
-		q.fault(err)
+	if err := eachBatch(records[:size], q.noteControls); err != nil {
+		q.fault(fmt.Errorf("control records of the metadata log behind offset %d: %w", start, err))
 		return nil
 	}
 	return err

@@ -13,11 +13,10 @@ import (
 // when they are committed, and are forgotten when they are truncated. Entries of a snapshot that lies before the log have
 // offset -1 for the 0-0 snapshot, else its end offset - 1. Any goroutine.
 type history struct {
-	mu      sync.Mutex
-	static  *VoterSet
-	levels  []entry[int16] // rising offsets
-	voters  []entry[*VoterSet]
-	scanned int64 // everything below was looked at
+	mu     sync.Mutex
+	static *VoterSet
+	levels []entry[int16] // rising offsets
+	voters []entry[*VoterSet]
 }
 
 type entry[T any] struct {
@@ -42,7 +41,7 @@ func (h *history) addControl(c controlRecord, log *slog.Logger) {
 // startFrom forgets everything and takes what a snapshot says.
 func (h *history) startFrom(id SnapshotID, head SnapshotHead, log *slog.Logger) {
 	h.mu.Lock()
-	h.levels, h.voters, h.scanned = nil, nil, id.EndOffset
+	h.levels, h.voters = nil, nil
 	h.mu.Unlock()
 	at := id.EndOffset - 1
 	if head.KRaftVersion > 0 {
@@ -61,7 +60,6 @@ func (h *history) truncate(offset int64) {
 	defer h.mu.Unlock()
 	h.levels = slices.DeleteFunc(h.levels, func(e entry[int16]) bool { return e.offset >= offset })
 	h.voters = slices.DeleteFunc(h.voters, func(e entry[*VoterSet]) bool { return e.offset >= offset })
-	h.scanned = min(h.scanned, offset)
 }
 
 // prune forgets what a snapshot with that end offset also says.

@@ -98,7 +98,7 @@ func (q *Quorum) toLeader(c *candidate) {
 		err = q.disk.AppendAsLeader(b, q.election.Epoch)
 	}
 	if err == nil {
-		err = q.scan(l.epochStart)
+		err = q.noteControls(b)
 	}
 	if err != nil {
 		q.fault(fmt.Errorf("begin epoch %d: %w", q.election.Epoch, err))

@@ -155,14 +155,10 @@ func (q *Quorum) scan(from int64) error {
 		next := from
 		err := q.readBatches(from, func(b record.Batch) error {
 			next = b.NextOffset()
-			if !b.IsControl() || b.LastOffset() < from {
+			if b.LastOffset() < from {
 				return nil
 			}
-			_, controls, err := decodeBatch(b)
-			for _, c := range controls {
-				q.history.addControl(c, q.log)
-			}
-			return err
+			return q.noteControls(b)
 		})
 		if err != nil {
 			return fmt.Errorf("read metadata log from offset %d: %w", from, err)
@@ -172,10 +168,19 @@ func (q *Quorum) scan(from int64) error {
 		}
 		from = next
 	}
-	q.history.mu.Lock()
-	q.history.scanned = from
-	q.history.mu.Unlock()
 	return nil
+}
+
+// noteControls takes the control records of a batch of the log into the history.
+func (q *Quorum) noteControls(b record.Batch) error {
+	if !b.IsControl() {
+		return nil
+	}
+	_, controls, err := decodeBatch(b)
+	for _, c := range controls {
+		q.history.addControl(c, q.log)
+	}
+	return err
 }
 
 func (q *Quorum) readBatches(from int64, fn func(record.Batch) error) error {
