@@ -15,6 +15,7 @@ var commands = []struct {
 	make   func(s *streams) *cobra.Command
 }{
 	{"server", "kafka-server-start", groupServer, newServer},                                 // server.go
+	{"storage", "kafka-storage", groupServer, newStorage},                                    // storage.go
 	{"topics", "kafka-topics", groupCluster, newTopics},                                      // topics.go
 	{"metadata-quorum", "kafka-metadata-quorum", groupCluster, newMetadataQuorum},            // metadata_quorum.go
 	{"broker-api-versions", "kafka-broker-api-versions", groupCluster, newBrokerAPIVersions}, // broker_api_versions.go
