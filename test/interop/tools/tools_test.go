@@ -146,7 +146,9 @@ func performance(t *testing.T, c *servertest.Cluster, kafka func(*testing.T, str
 
 func TestKcat(t *testing.T) {
 	c := node(t)
-	kcat := func(stdin string, args ...string) string { return servertest.Run(t, stdin, "kcat", append([]string{"-b", c.Bootstrap}, args...)...) }
+	kcat := func(stdin string, args ...string) string {
+		return servertest.Run(t, stdin, "kcat", append([]string{"-b", c.Bootstrap}, args...)...)
+	}
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		kcat(numbers(1, 500), "-P", "-t", "k-"+codec, "-z", codec)
 		if got := kcat("", "-C", "-t", "k-"+codec, "-e", "-q"); got != numbers(1, 500) {
