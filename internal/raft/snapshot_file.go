@@ -195,6 +195,7 @@ type SnapshotWriter struct {
 	maxBatch  int
 	value     []byte
 	frozen    bool
+	failed    error // of an earlier write: what was to be written is missing
 	onFrozen  func(SnapshotID)
 	nextBatch int64 // offset of the next record
 }
@@ -284,8 +285,12 @@ func (w *SnapshotWriter) write(b record.Batch) error {
 	if w.file == nil {
 		return fmt.Errorf("write snapshot %s: %w", w.id, fs.ErrClosed)
 	}
+	if w.failed != nil {
+		return w.failed
+	}
 	if _, err := w.file.WriteAt(b, w.pos); err != nil {
-		return fmt.Errorf("write snapshot %s: %w", w.temp, err)
+		w.failed = fmt.Errorf("write snapshot %s: %w", w.temp, err)
+		return w.failed
 	}
 	w.pos += int64(len(b))
 	w.nextBatch = b.NextOffset()
