@@ -266,7 +266,8 @@ func (s *serverSide) Message(conn env.Conn, b *env.Buffer) {
 				}
 				records, err := Region{Part: part}.Bytes()
 				if err != nil {
-					s.p.c.fail("%s: read records of a fetch: %v", s.p.name, err)
+					s.p.broken("read records of a fetch", err)
+					conn.Close()
 					return
 				}
 				r.Response.Responses[0].Partitions[i].Records = records

@@ -128,6 +128,18 @@ func TestMissingSegmentsBelowSnapshot(t *testing.T) {
 	}
 }
 
+// The same while the older snapshot is still there: segments are deleted first.
+func TestMissingSegmentsBelowLastSnapshot(t *testing.T) {
+	w, n, cfg := filled(t, 25)
+	all := segmentsOf(n, cfg)
+	if err := n.Disk().RemoveFile(filepath.Join(cfg.LogDir(), all[1]+".log")); err != nil {
+		t.Fatal(err)
+	}
+	if start, end, err := reopen(w, n, cfg); start != 25 || end != 33 || err != nil {
+		t.Errorf("the log is %d..%d, %v", start, end, err)
+	}
+}
+
 func offsetOf(t *testing.T, base string) int64 {
 	t.Helper()
 	id, ok := ParseSnapshotName(base + "-0000000000" + snapshotSuffix)

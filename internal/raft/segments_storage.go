@@ -41,12 +41,12 @@ func openSegments(e env.Env, cfg *Config) (segments, error) {
 	if !id.IsZero() && id != uuid.Metadata {
 		return nil, fmt.Errorf("%s has the topic id %s, that of the metadata log is %s", dir, id, uuid.Metadata)
 	}
-	start, err := earliestSnapshotEnd(e.FS(), dir)
+	start, covered, err := snapshotEnds(e.FS(), dir)
 	if err != nil {
 		return nil, err
 	}
 	l, err := storage.OpenLog(e, storage.LogOptions{
-		StartOffset: start, Gapless: true,
+		StartOffset: start, Gapless: true, CoveredTo: covered,
 		Dir: dir, TopicPartition: storage.TopicPartition{Topic: Topic}, TopicID: uuid.Metadata, KeepIndexes: true,
 		Config: storage.LogConfig{
 			SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs, IndexBytes: metadataIndexBytes, IndexInterval: metadataIndexInterval,
@@ -60,18 +60,23 @@ func openSegments(e env.Env, cfg *Config) (segments, error) {
 	return &storageSegments{l, e}, l.Flush()
 }
 
-// earliestSnapshotEnd is where a log begins that was cleaned up to its first snapshot; 0 if it has none. Nothing else says so.
-func earliestSnapshotEnd(fsys env.FS, dir string) (int64, error) {
+// snapshotEnds are the end offsets of the first and of the last snapshot; 0 if there are none. A log that was cleaned begins at
+// the first, and nothing else says so. Up to the last one all of the log could be missing.
+func snapshotEnds(fsys env.FS, dir string) (first, last int64, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
-		return 0, fmt.Errorf("list snapshots: %w", err)
+		return 0, 0, fmt.Errorf("list snapshots: %w", err)
 	}
+	found := false
 	for _, e := range entries { // sorted by name, and so by offset
 		if id, ok := ParseSnapshotName(e.Name()); ok {
-			return id.EndOffset, nil
+			if !found {
+				first, found = id.EndOffset, true
+			}
+			last = id.EndOffset
 		}
 	}
-	return 0, nil
+	return first, last, nil
 }
 
 // AppendAsLeader appends a batch that has its offset and epoch.

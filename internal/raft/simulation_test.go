@@ -18,6 +18,7 @@ import (
 type ledger struct {
 	entries []ledgerEntry // by offset
 	leaders map[int32]int32
+	voted   map[string]int32 // by voter and epoch: the candidate that got its vote
 	fail    func(format string, args ...any)
 }
 
@@ -47,6 +48,15 @@ func (l *ledger) leads(p *peer) {
 	l.leaders[e] = p.id
 }
 
+// votes notes who got a vote: one candidate per voter and epoch, whatever crashed in between.
+func (l *ledger) votes(voter string, epoch, candidate int32) {
+	key := fmt.Sprint(voter, " ", epoch)
+	if other, ok := l.voted[key]; ok && other != candidate {
+		l.fail("%s voted in epoch %d for %d and for %d", voter, epoch, other, candidate)
+	}
+	l.voted[key] = candidate
+}
+
 // sumBelow is the sum of everything below an offset.
 func (l *ledger) sumBelow(offset int64) uint64 {
 	if offset == 0 {
@@ -72,6 +82,9 @@ func (r *reader) HandleLoadBootstrap([]metadata.Versioned) {
 }
 
 func (r *reader) HandleCommit(batches []Batch) {
+	if r.p.fault != nil {
+		return // its disk broke in this very event
+	}
 	for _, b := range batches {
 		if b.BaseOffset != r.next {
 			r.l.fail("%s: told of a batch at %d, expected %d", r.p.name, b.BaseOffset, r.next)
@@ -112,7 +125,8 @@ func (r *reader) HandleLoadSnapshot(s *SnapshotReader) {
 	for {
 		b, ok, err := s.Next()
 		if err != nil {
-			r.l.fail("%s: read snapshot %s: %v", r.p.name, id, err)
+			r.p.broken("read snapshot "+id.String(), err)
+			return
 		}
 		if !ok {
 			break
@@ -131,6 +145,9 @@ func (r *reader) HandleLoadSnapshot(s *SnapshotReader) {
 }
 
 func (r *reader) HandleLeaderChange(now LeaderAndEpoch) {
+	if r.p.fault != nil {
+		return
+	}
 	if now.Epoch < r.told.Epoch {
 		r.l.fail("%s: told of epoch %d after %d", r.p.name, now.Epoch, r.told.Epoch)
 	}
@@ -168,7 +185,7 @@ func newSimulation(t *testing.T, seed uint64, voters, observers int, onDisk bool
 		w.Report(t.Output(), *traceLength)
 		t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...)
 	}
-	s.l = &ledger{leaders: map[int32]int32{}, fail: fail}
+	s.l = &ledger{leaders: map[int32]int32{}, voted: map[string]int32{}, fail: fail}
 	s.cluster = &cluster{world: w, kraft: int16(w.Workload.IntN(2)), onDisk: onDisk, fail: fail}
 	small := w.Workload.Chance(0.5)
 	s.tune = func(c *Config) {
@@ -182,8 +199,13 @@ func newSimulation(t *testing.T, seed uint64, voters, observers int, onDisk bool
 		s.readers[p.id] = r
 		return r
 	}
-	s.answered = func(_ *peer, _ destination, _ protocol.Request, resp protocol.Response, _ error) {
+	s.answered = func(from *peer, to destination, req protocol.Request, resp protocol.Response, _ error) {
 		switch r := resp.(type) {
+		case *protocol.VoteResponse:
+			asked := &req.(*protocol.VoteRequest).Topics[0].Partitions[0]
+			if !asked.PreVote && len(r.Topics) > 0 && r.Topics[0].Partitions[0].VoteGranted {
+				s.l.votes(to.address, asked.ReplicaEpoch, from.id)
+			}
 		case *protocol.FetchResponse:
 			if len(r.Responses) > 0 && r.Responses[0].Partitions[0].DivergingEpoch.Epoch >= 0 {
 				w.Count("truncated")
@@ -446,7 +468,7 @@ func runSimulation(t *testing.T, seed uint64, counts map[string]int) (hash uint6
 	if s.onDisk && r.Chance(0.3) {
 		for _, p := range s.peers {
 			f := p.node.Disk().Faults()
-			f.SyncError, f.WriteError, f.ShortWrite = 0.001, 0.0005, 0.0005
+			f.SyncError, f.WriteError, f.ShortWrite, f.ReadError = 0.001, 0.0005, 0.0005, 0.0005
 			p.node.Disk().SetFaults(f)
 		}
 	}

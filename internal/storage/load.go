@@ -26,8 +26,10 @@ type LogOptions struct {
 	RecoveryPoint int64
 	StartOffset   int64 // of the checkpoint; 0 if there is none
 	// Gapless says that every offset has a record, as in a log that was never compacted and has one writer. Where one segment does
-	// not end where the next begins, files were lost in a crash: what lies below StartOffset goes, else what lies behind.
-	Gapless bool
+	// not end where the next begins, files were lost in a crash: what lies behind goes, or, where the gap lies below CoveredTo, what
+	// lies before. Everything below CoveredTo is kept elsewhere too.
+	Gapless   bool
+	CoveredTo int64
 	// KeepIndexes: see Log.
 	KeepIndexes bool
 	// OnFailure is told once of an error of the disk, under the log's lock; OnDirty that FlushEpochs has something to do.
@@ -203,7 +205,7 @@ func (ld *loading) loadSegments() error {
 		next := ld.segments[i+1].base
 		switch follows := !cut && (next == ld.replayed || !ld.o.Gapless); {
 		case follows:
-		case ld.o.Gapless && next <= ld.o.StartOffset:
+		case ld.o.Gapless && next <= ld.o.CoveredTo:
 			if err := ld.dropUpTo(i); err != nil {
 				return err
 			}
@@ -269,12 +271,11 @@ func (ld *loading) dropAfter(i int) error {
 	return nil
 }
 
-// dropUpTo removes the segments up to one behind which some are missing. They lie below the start of the log, and were about to be
-// removed.
+// dropUpTo removes the segments up to one behind which something is missing: they were about to be removed too.
 func (ld *loading) dropUpTo(i int) error {
 	l := ld.l
 	for _, s := range ld.segments[:i+1] {
-		l.logger.Warn("Deleting a segment below the start of the log, because one behind it is missing", "file", s.path(logSuffix))
+		l.logger.Warn("Deleting a segment because what is behind it is missing, and all of it is kept elsewhere", "file", s.path(logSuffix))
 		l.dirDirty = true
 		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
 			return err
