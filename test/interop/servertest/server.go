@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,7 +90,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "ottla")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/ottla-io/ottla/cmd/ottla")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/ottla")
+	_, here, _, _ := runtime.Caller(0)
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..") // the tests may be of another module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build ottla: %w\n%s", err, out)
