@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +19,9 @@ import (
 	"github.com/ottla-io/ottla/internal/format"
 	"github.com/ottla-io/ottla/internal/node"
 )
+
+// gcPercent is how much garbage there may be for each byte that lives.
+const gcPercent = 400
 
 // defaultDir is where a server without a configuration keeps its data.
 const defaultDir = "ottla-data"
@@ -86,6 +90,10 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 		if err := formatDefaults(e, cfg, log); err != nil {
 			return serverErrors(err)
 		}
+	}
+	if os.Getenv("GOGC") == "" {
+		// What lives is small and what is thrown away is large: with Go's default the collector would run all the time.
+		debug.SetGCPercent(gcPercent)
 	}
 	host, err := os.Hostname()
 	if err != nil {

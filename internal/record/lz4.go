@@ -120,13 +120,22 @@ func (d *Decompressor) lz4Fill(buf []byte) ([]byte, error) {
 	if word&lz4Uncompressed != 0 {
 		return append(buf, block...), nil
 	}
-	most := min(f.maxBlock, lz4MaxRatio*size)
-	buf = room(buf, most)
-	n, err := lz4.UncompressBlock(block, buf[len(buf):len(buf)+most])
-	if err != nil {
-		return buf, err
+	return lz4Block(buf, block, min(f.maxBlock, lz4MaxRatio*size))
+}
+
+// lz4Block decodes a block of at most so many bytes behind buf. It begins with room for what blocks usually hold: frames announce
+// blocks of megabytes, whatever is in them.
+func lz4Block(buf, block []byte, most int) ([]byte, error) {
+	for guess := min(most, max(lz4BlockSize, 4*len(block))); ; guess = min(most, 4*guess) {
+		buf = room(buf, guess)
+		n, err := lz4.UncompressBlock(block, buf[len(buf):len(buf)+guess])
+		if err == nil {
+			return buf[:len(buf)+n], nil
+		}
+		if guess == most {
+			return buf, err
+		}
 	}
-	return buf[:len(buf)+n], nil
 }
 
 // lz4Level maps Kafka's levels to the library's: the default is the fast compressor, the others
