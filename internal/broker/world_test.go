@@ -247,20 +247,6 @@ func runNode(t *testing.T) *testNode {
 	return n
 }
 
-// ask calls a handler and returns its answer, as a client decodes it.
-func ask[Q any, PQ interface {
-	*Q
-	protocol.Request
-}, P any, PP interface {
-	*P
-	protocol.Response
-}](n *testNode, handler func(*rpc.Context, PQ, func(PP)), req PQ, version int16, listener string) PP {
-	n.t.Helper()
-	return n.roundTrip(req, version, listener, func(ctx *rpc.Context, respond func(protocol.Response)) {
-		handler(ctx, req, func(p PP) { respond(p) })
-	}).(PP)
-}
-
 func (n *testNode) roundTrip(req protocol.Request, version int16, listener string, call func(*rpc.Context, func(protocol.Response))) protocol.Response {
 	n.t.Helper()
 	var resp protocol.Response
