@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -12,6 +13,12 @@ import (
 func (n *Node) Start(running func(error)) {
 	log := n.env.Logger()
 	log.Info("Starting node", "node", n.cfg.NodeID, "cluster", n.ensemble.ClusterID)
+	if unused := n.cfg.Unused(); len(unused) > 0 {
+		log.Warn("Settings that Ottla does not use: " + strings.Join(unused, ", "))
+	}
+	for _, e := range n.cfg.Unknown {
+		log.Warn("Ignoring a setting that Kafka 4.4 does not know", "key", e.Key, "at", e.Where())
+	}
 	n.quorum.Start()
 	for _, l := range n.cfg.Listeners {
 		if n.cfg.IsControllerListener(l.Name) {

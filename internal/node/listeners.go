@@ -22,6 +22,9 @@ func checkListeners(cfg *config.Node) error {
 			errs = append(errs, fmt.Errorf("listener %s uses the security protocol %s, which Ottla does not serve yet: map it to PLAINTEXT in listener.security.protocol.map", l.Name, l.Protocol))
 		}
 	}
+	if class := cfg.String("authorizer.class.name"); class != "" {
+		errs = append(errs, fmt.Errorf("authorizer.class.name is %s: Ottla does not check authorizations yet, and will not run as if it did", class))
+	}
 	return errors.Join(errs...)
 }
 
