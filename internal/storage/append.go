@@ -14,6 +14,8 @@ type AppendOptions struct {
 	Origin Origin
 	// ProduceVersion is the version of the request, for the rules that depend on it; 0 for coordinators.
 	ProduceVersion int16
+	// TransactionVersion is that of WriteTxnMarkers, for the end of a transaction.
+	TransactionVersion int16
 }
 
 // AppendInfo is what an append did.
@@ -46,7 +48,7 @@ func (e *RefusedError) Unwrap() error { return e.Cause }
 // place; b is not kept. Coordinators append a batch of their own, which is only given its place.
 //
 // Errors: *RefusedError and *record.Error; MessageTooLarge; OutOfOrderSequenceNumber, InvalidProducerEpoch, InvalidTxnState;
-// KafkaStorageError means that the directory failed.
+// TransactionCoordinatorFenced; KafkaStorageError means that the directory failed.
 func (l *Log) AppendAsLeader(b []byte, leaderEpoch int32, o AppendOptions) (AppendInfo, error) {
 	cfg := l.cfg.Load()
 	a := appending{cfg: cfg, origin: o.Origin, now: l.env.Now().UnixMilli(), info: AppendInfo{AppendTime: -1}}
@@ -58,7 +60,7 @@ func (l *Log) AppendAsLeader(b []byte, leaderEpoch int32, o AppendOptions) (Appe
 	if l.failure != nil || l.closed {
 		return a.info, l.unusable()
 	}
-	dup, isDup, err := l.producers.check(a.batch, o.Origin)
+	dup, isDup, err := l.producers.check(a.batch, o, a.marker)
 	switch {
 	case err != nil:
 		return a.info, err

@@ -15,7 +15,8 @@ import (
 // checkpointVersion is the first line of all checkpoint files.
 const checkpointVersion = "0"
 
-// readCheckpoint reads a file of a version, a count and as many lines of words. A file that is missing or empty has no lines.
+// readCheckpoint reads a file of a version, a count and as many lines of words. A file that is missing, empty or ends before the
+// count has no lines.
 func readCheckpoint(fsys env.FS, path string, words int) ([][]string, error) {
 	data, err := env.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
@@ -24,13 +25,13 @@ func readCheckpoint(fsys env.FS, path string, words int) ([][]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), "\n")
 	bad := func(line int) error { return fmt.Errorf("read %s: malformed line %d", path, line+1) }
 	if lines[0] != checkpointVersion {
 		return nil, fmt.Errorf("read %s: unrecognized version of the checkpoint file: %.20q", path, lines[0])
 	}
 	if len(lines) < 2 {
-		return nil, bad(1)
+		return nil, nil
 	}
 	count, err := strconv.Atoi(lines[1])
 	if err != nil || count < 0 {

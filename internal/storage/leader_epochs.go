@@ -95,13 +95,13 @@ func (c *leaderEpochs) latest() int32 {
 }
 
 // endOffsetFor gives the largest epoch up to epoch that is known, and where it ended, given the end of the log; -1, -1 if epoch
-// lies before or behind all that is known (KIP-279).
+// lies behind all that is known. Of an epoch before all that is known only that it ended where they begin (KIP-279).
 func (c *leaderEpochs) endOffsetFor(epoch int32, logEnd int64) (int32, int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	n := len(c.entries)
 	switch {
-	case epoch < 0 || n == 0 || epoch > c.entries[n-1].epoch:
+	case epoch == -1 || n == 0 || epoch > c.entries[n-1].epoch:
 		return -1, -1
 	case epoch == c.entries[n-1].epoch:
 		return epoch, logEnd

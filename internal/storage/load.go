@@ -240,7 +240,11 @@ func (ld *loading) openSound(i int) (recover bool, err error) {
 	if err := errors.Join(s.offsets.load(s.size.Load()), s.times.load()); err != nil {
 		return false, err
 	}
-	if s.txns, err = openTxnIndex(ld.l.fsys, s.path(txnIndexSuffix)); err != nil {
+	var damage *DamageError
+	if s.txns, err = openTxnIndex(ld.l.fsys, s.path(txnIndexSuffix), s.base); errors.As(err, &damage) {
+		ld.l.logger.Warn("A transaction index is damaged; rebuilding the indexes of its segment", "file", s.path(txnIndexSuffix), "err", err)
+		return true, nil
+	} else if err != nil {
 		return false, err
 	}
 	if s.readMaxTimestamp() != nil || ld.readFirst(s) != nil {

@@ -132,8 +132,11 @@ func (l *Log) EndOffset() int64 { return l.view().end }
 // HighWatermark is the offset below which everything is committed.
 func (l *Log) HighWatermark() int64 { return l.high.Load() }
 
-// LastStableOffset is where the first transaction begins that is not decided, or the high watermark.
-func (l *Log) LastStableOffset() int64 { return min(l.high.Load(), l.undecided.Load()) }
+// LastStableOffset is where the first transaction begins that is not decided, or the high watermark. Of a transaction that begins
+// below the start of the log only the rest counts.
+func (l *Log) LastStableOffset() int64 {
+	return min(l.high.Load(), max(l.start.Load(), l.undecided.Load()))
+}
 
 // SetHighWatermark moves the high watermark, at most to the end.
 func (l *Log) SetHighWatermark(offset int64) {
@@ -233,6 +236,7 @@ func (l *Log) InTransaction(producer int64, epoch int16) bool {
 func (l *Log) ExpireProducers(nowMs int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.producers.expiry = l.cfg.Load().ProducerExpiry
 	l.producers.expire(nowMs)
 }
 

@@ -88,7 +88,7 @@ func parseSnapshotEntry(b []byte) *producerEntry {
 		offsetDelta:  max(0, int32(binary.BigEndian.Uint32(b[22:]))),
 		timestamp:    e.lastTimestamp,
 	}
-	if last.lastOffset >= 0 && last.lastSequence >= 0 {
+	if last.lastOffset >= 0 {
 		e.add(last)
 	}
 	return e

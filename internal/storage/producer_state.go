@@ -18,7 +18,6 @@ type Origin int8
 const (
 	FromClient Origin = iota
 	FromCoordinator
-	FromLeader // a follower's fetch, or the log itself when it is replayed
 )
 
 // Producer is what a log knows of an idempotent producer.
@@ -99,36 +98,61 @@ type producers struct {
 
 func newProducers(expiry time.Duration) *producers { return &producers{expiry: expiry} }
 
-// check says whether a batch may be appended: a batch that is there already is returned, with ok true. Errors:
-// InvalidProducerEpoch, OutOfOrderSequenceNumber, InvalidTxnState.
-func (p *producers) check(b record.Batch, origin Origin) (dup producedBatch, ok bool, err error) {
-	if !b.HasProducerID() || b.IsControl() {
+// check says whether a leader may append a batch: one that is there already is returned, with ok true. marker is what the batch
+// says if it is the end of a transaction. A producer that is not known may begin with any sequence, one that is known with the
+// next, and a new epoch with 0. Errors: InvalidProducerEpoch, OutOfOrderSequenceNumber, InvalidTxnState,
+// TransactionCoordinatorFenced.
+func (p *producers) check(b record.Batch, o AppendOptions, marker *record.EndTxn) (dup producedBatch, ok bool, err error) {
+	if !b.HasProducerID() {
 		return dup, false, nil
 	}
 	e := p.entries[b.ProducerID()]
-	if e == nil {
+	switch {
+	case e == nil:
+		return dup, false, nil
+	case marker != nil:
+		return dup, false, e.checkMarker(b.ProducerEpoch(), *marker, o.TransactionVersion)
+	case b.IsControl():
 		return dup, false, nil
 	}
-	if origin == FromClient {
+	if o.Origin == FromClient {
 		if dup, ok := e.find(b); ok {
 			return dup, true, nil
 		}
 	}
-	if origin == FromLeader {
-		return dup, false, nil
-	}
+	return dup, false, e.checkData(b, o.Origin)
+}
+
+func (e *producerEntry) checkData(b record.Batch, origin Origin) error {
 	if b.ProducerEpoch() < e.epoch {
-		return dup, false, fmt.Errorf("epoch %d of producer %d is smaller than the last seen epoch %d: %w", b.ProducerEpoch(), e.id, e.epoch, kerr.InvalidProducerEpoch)
+		return e.oldEpoch(b.ProducerEpoch())
 	}
 	if origin == FromClient {
 		if err := e.checkSequence(b); err != nil {
-			return dup, false, err
+			return err
 		}
 	}
 	if e.txnStart >= 0 && !b.IsTransactional() {
-		return dup, false, fmt.Errorf("expected a transactional write of producer %d, whose transaction began at offset %d: %w", e.id, e.txnStart, kerr.InvalidTxnState)
+		return fmt.Errorf("expected a transactional write of producer %d, whose transaction began at offset %d: %w", e.id, e.txnStart, kerr.InvalidTxnState)
 	}
-	return dup, false, nil
+	return nil
+}
+
+func (e *producerEntry) oldEpoch(epoch int16) error {
+	return fmt.Errorf("epoch %d of producer %d, whose last seen epoch is %d: %w", epoch, e.id, e.epoch, kerr.InvalidProducerEpoch)
+}
+
+// checkMarker judges the end of a transaction. From transaction version 2 on it has a newer epoch than the transaction; the same
+// epoch is then a marker that is sent again, or an epoch that cannot grow (KIP-890, KIP-1228).
+func (e *producerEntry) checkMarker(epoch int16, m record.EndTxn, transactionVersion int16) error {
+	sameIsFine := transactionVersion < 2 || e.txnStart < 0 || epoch == math.MaxInt16
+	if epoch < e.epoch || epoch == e.epoch && !sameIsFine {
+		return e.oldEpoch(epoch)
+	}
+	if m.CoordinatorEpoch < e.coordinatorEpoch {
+		return fmt.Errorf("marker for producer %d of a coordinator with epoch %d, the last seen epoch is %d: %w", e.id, m.CoordinatorEpoch, e.coordinatorEpoch, kerr.TransactionCoordinatorFenced)
+	}
+	return nil
 }
 
 // find looks for a batch of the same epoch and sequences.
@@ -161,8 +185,8 @@ func (e *producerEntry) checkSequence(b record.Batch) error {
 
 // update takes note of a batch that is in the log now. marker is what the batch says if it is the end of a transaction.
 func (p *producers) update(b record.Batch, marker *record.EndTxn) {
-	if !b.HasProducerID() {
-		return
+	if !b.HasProducerID() || b.IsControl() && marker == nil {
+		return // the cleaner leaves control batches empty
 	}
 	if p.entries == nil {
 		p.entries = map[int64]*producerEntry{}
@@ -172,12 +196,9 @@ func (p *producers) update(b record.Batch, marker *record.EndTxn) {
 		e = &producerEntry{id: b.ProducerID(), epoch: b.ProducerEpoch(), coordinatorEpoch: -1, txnStart: -1}
 		p.entries[e.id] = e
 	}
-	switch {
-	case marker != nil:
+	if marker != nil {
 		p.end(e, b, *marker)
-	case b.IsControl():
-		return
-	default:
+	} else {
 		e.setEpoch(b.ProducerEpoch())
 		e.add(producedBatch{b.LastSequence(), b.LastOffsetDelta(), b.LastOffset(), b.MaxTimestamp()})
 		if b.IsTransactional() && e.txnStart < 0 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"github.com/ottla-io/ottla/internal/config"
 	"github.com/ottla-io/ottla/internal/env"
@@ -77,39 +78,42 @@ func ReadMetaProperties(fsys env.FS, dir string) (MetaProperties, error) {
 	return p, nil
 }
 
+// parseMetaProperties complains in Kafka's words. A file without version is of version 0.
 func parseMetaProperties(values map[string]string) (MetaProperties, error) {
 	p := MetaProperties{NodeID: -1, ClusterID: values["cluster.id"]}
-	idKey := "node.id"
-	switch v := values["version"]; v {
-	case "0":
-		idKey = "broker.id"
-	case "1":
-		p.Version = 1
-		if p.ClusterID == "" {
-			return p, errors.New("cluster.id is missing")
+	idKey := "broker.id"
+	if text, ok := values["version"]; ok {
+		v, err := strconv.ParseInt(text, 10, 32)
+		switch {
+		case err != nil:
+			return p, fmt.Errorf("Invalid meta.properties version string '%.20s'", text) //nolint:staticcheck // Kafka's words
+		case v == 1:
+			p.Version, idKey = 1, "node.id"
+		case v != 0:
+			return p, fmt.Errorf("Unknown meta.properties version number %d", v) //nolint:staticcheck // Kafka's words
 		}
-	case "":
-		return p, errors.New("version is missing")
-	default:
-		return p, fmt.Errorf("version %.20q is not known", v)
 	}
-	text, ok := values[idKey]
-	if !ok && p.Version == 1 {
-		return p, fmt.Errorf("%s is missing", idKey)
-	}
-	if ok {
+	if text, ok := values[idKey]; ok {
 		id, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
-			return p, fmt.Errorf("%s %.20q is not a number", idKey, text)
+			return p, fmt.Errorf("Unable to read %s as a base-10 number.", idKey) //nolint:staticcheck // Kafka's words
 		}
 		p.NodeID = int32(id)
+	} else if p.Version == 1 {
+		return p, fmt.Errorf("Failed to find %s", idKey) //nolint:staticcheck // Kafka's words
 	}
 	if text, ok := values["directory.id"]; ok {
 		id, err := uuid.Parse(text)
-		if err != nil {
-			return p, fmt.Errorf("directory.id: %w", err)
+		switch {
+		case err != nil:
+			return p, fmt.Errorf("Unable to read directory.id as a Uuid: %w", err) //nolint:staticcheck // Kafka's words
+		case id.Reserved():
+			return p, fmt.Errorf("Invalid reserved directory ID %s", id) //nolint:staticcheck // Kafka's words
 		}
 		p.DirectoryID = id
+	}
+	if _, ok := values["cluster.id"]; !ok && p.Version == 1 {
+		return p, errors.New("cluster.id was not found.") //nolint:staticcheck // Kafka's words
 	}
 	return p, nil
 }
@@ -118,19 +122,45 @@ func parseMetaProperties(values map[string]string) (MetaProperties, error) {
 func WriteMetaProperties(fsys env.FS, dir string, p MetaProperties, now time.Time) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#\n#%s\n", now.UTC().Format("Mon Jan 02 15:04:05 MST 2006"))
-	if p.Version == 0 {
-		fmt.Fprintf(&b, "broker.id=%d\n", p.NodeID)
-	} else {
+	switch {
+	case p.Version > 0:
 		fmt.Fprintf(&b, "node.id=%d\n", p.NodeID)
+	case p.NodeID != -1:
+		fmt.Fprintf(&b, "broker.id=%d\n", p.NodeID)
 	}
 	if !p.DirectoryID.IsZero() {
 		fmt.Fprintf(&b, "directory.id=%s\n", p.DirectoryID)
 	}
 	fmt.Fprintf(&b, "version=%d\n", p.Version)
-	if p.ClusterID != "" {
-		fmt.Fprintf(&b, "cluster.id=%s\n", p.ClusterID)
+	if p.Version > 0 || p.ClusterID != "" {
+		fmt.Fprintf(&b, "cluster.id=%s\n", escapeProperty(p.ClusterID))
 	}
 	return env.WriteFileAtomic(fsys, filepath.Join(dir, MetaPropertiesFile), []byte(b.String()), 0o644)
+}
+
+// escapeProperty writes a value so that java.util.Properties reads it.
+func escapeProperty(value string) string {
+	var b strings.Builder
+	for i, u := range utf16.Encode([]rune(value)) {
+		switch {
+		case u == '\t':
+			b.WriteString(`\t`)
+		case u == '\n':
+			b.WriteString(`\n`)
+		case u == '\r':
+			b.WriteString(`\r`)
+		case u == '\f':
+			b.WriteString(`\f`)
+		case u == ' ' && i == 0, u == '\\', u == '=', u == ':', u == '#', u == '!':
+			b.WriteByte('\\')
+			b.WriteByte(byte(u))
+		case u < ' ' || u > '~':
+			fmt.Fprintf(&b, `\u%04X`, u)
+		default:
+			b.WriteByte(byte(u))
+		}
+	}
+	return b.String()
 }
 
 // cleanShutdown is the content of .kafka_cleanshutdown.

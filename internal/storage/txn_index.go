@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -36,30 +35,43 @@ type txnIndex struct {
 	file    env.File
 }
 
-// openTxnIndex reads the file, if there is one. Entries from the first on that cannot be are left out, and cut off when the
-// index is next written.
-func openTxnIndex(fsys env.FS, path string) (*txnIndex, error) {
+// openTxnIndex reads the file of a segment, if there is one. With a *DamageError comes an empty index: readers would be shown
+// records of aborted transactions, so it has to be made again from the segment.
+func openTxnIndex(fsys env.FS, path string, base int64) (*txnIndex, error) {
 	x := &txnIndex{fsys: fsys, path: path}
 	data, err := env.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return x, nil
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read transaction index %s: %w", path, err)
+	if err != nil {
+		return x, fmt.Errorf("read transaction index %s: %w", path, err)
 	}
-	for ; len(data) >= txnEntrySize; data = data[txnEntrySize:] {
-		at := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[i:])) }
-		e := abortedTxn{at(2), at(10), at(18), at(26)}
-		last := int64(-1)
-		if n := len(x.entries); n > 0 {
-			last = x.entries[n-1].last
+	last := base - 1
+	for position := 0; position < len(data); position += txnEntrySize {
+		e, problem := parseAbortedTxn(data[position:], last)
+		if problem != "" {
+			x.entries = nil
+			return x, &DamageError{path, int64(position), problem}
 		}
-		if binary.BigEndian.Uint16(data) != 0 || e.first > e.last || e.last <= last || e.first < 0 {
-			break
-		}
-		x.entries = append(x.entries, e)
+		x.entries, last = append(x.entries, e), e.last
 	}
 	return x, nil
+}
+
+// parseAbortedTxn reads the entry at the beginning of b, which follows on one with the marker last, or says what is wrong with it.
+func parseAbortedTxn(b []byte, last int64) (e abortedTxn, problem string) {
+	if len(b) < txnEntrySize {
+		return e, "an entry that is cut off"
+	}
+	if v := binary.BigEndian.Uint16(b); v != 0 {
+		return e, fmt.Sprintf("an entry of version %d", v)
+	}
+	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[i:])) }
+	e = abortedTxn{at(2), at(10), at(18), at(26)}
+	if e.first < 0 || e.first > e.last || e.last <= last {
+		return e, fmt.Sprintf("a transaction from offset %d to %d behind a marker at %d", e.first, e.last, last)
+	}
+	return e, ""
 }
 
 func (x *txnIndex) append(e abortedTxn) error {
