@@ -120,8 +120,23 @@ func (v view) bounds(i int) (size, end int64) {
 // TopicPartition is whose log this is.
 func (l *Log) TopicPartition() TopicPartition { return l.tp }
 
-// TopicID is the id of the topic.
-func (l *Log) TopicID() uuid.UUID { return l.topicID }
+// TopicID is the id of the topic; zero if the folder does not say.
+func (l *Log) TopicID() uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.topicID
+}
+
+// adopt gives a log the id of its topic that a crash has taken from its folder.
+func (l *Log) adopt(id uuid.UUID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := WritePartitionMetadata(l.fsys, l.dir, id); err != nil {
+		return l.check(err)
+	}
+	l.topicID = id
+	return nil
+}
 
 // StartOffset is where the log begins for readers.
 func (l *Log) StartOffset() int64 { return l.start.Load() }

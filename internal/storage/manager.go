@@ -223,7 +223,14 @@ func (m *Manager) Open(tp TopicPartition, topicID, dirID uuid.UUID, settings con
 	defer m.mu.Unlock()
 	cfg := LogConfigFrom(settings, m.o.ProducerExpiry)
 	if e := m.logs[tp]; e != nil {
-		if have := e.log.TopicID(); have != topicID {
+		have := e.log.TopicID()
+		if have.IsZero() && !topicID.IsZero() {
+			if err := e.log.adopt(topicID); err != nil {
+				return nil, err
+			}
+			have = topicID
+		}
+		if have != topicID {
 			return nil, fmt.Errorf("the log of %s in %s is of topic id %s, not %s: %w", tp, e.dir.Path, have, topicID, kerr.InconsistentTopicId)
 		}
 		e.log.Configure(cfg)
