@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -61,6 +62,8 @@ func Verify(fsys env.FS, cfg *config.Node) (*Ensemble, error) {
 			unformatted = append(unformatted, path)
 		case err != nil:
 			d.Err = err
+		case p.ClusterID == "":
+			d.Err = fmt.Errorf("read %s: cluster.id is missing", filepath.Join(path, storage.MetaPropertiesFile))
 		default:
 			d.ID = p.DirectoryID
 			found = append(found, p)
