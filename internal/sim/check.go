@@ -127,7 +127,7 @@ func (l *Workload) fetch(t *topicState, offset int64) (records []byte, high int6
 	}
 	part := resp.(*protocol.FetchResponse).Responses[0].Partitions[0]
 	if part.ErrorCode != kerr.None {
-		return nil, 0, fmt.Errorf("fetch at offset %d: %v", offset, kerr.FromCode(part.ErrorCode))
+		return nil, 0, fmt.Errorf("fetch at offset %d: %w", offset, kerr.FromCode(part.ErrorCode))
 	}
 	return part.Records, part.HighWatermark, nil
 }
