@@ -64,6 +64,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		rest = append(names, toolArgs...)
 	}
+	if err == nil && cmd != root && dialectOf(cmd) == argparse {
+		cmd.InheritedFlags() // so that cmd.Flags has those of its parents
+		toolArgs, err = expandArgparse(cmd.Flags(), toolArgs)
+		if err != nil {
+			return report(s, cmd, err)
+		}
+		rest = append(strings.Fields(cmd.CommandPath())[1:], toolArgs...)
+	}
 	root.SetArgs(rest)
 	cmd, err = root.ExecuteContextC(ctx)
 	if s.helped && s.asKafka && dialectOf(cmd) == jopt {

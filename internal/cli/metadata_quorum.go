@@ -56,14 +56,6 @@ who leads it, since which epoch, and how far each voter and each broker has read
 	return cmd
 }
 
-// argparseNoArgs refuses arguments that are not flags, in argparse4j's words.
-func argparseNoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unrecognized arguments: '%s'", strings.Join(args, " "))
-	}
-	return nil
-}
-
 func describeQuorum(ctx context.Context, s *streams, cmd *cobra.Command) error {
 	server, _ := cmd.Flags().GetString("bootstrap-server")
 	controller, _ := cmd.Flags().GetString("bootstrap-controller")

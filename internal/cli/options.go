@@ -78,11 +78,11 @@ func flagError(d dialect, err error) error {
 	case errors.As(err, &unknown):
 		return usageError{unknown.GetSpecifiedName() + " is not a recognized option"}
 	case errors.As(err, &noValue) && d == argparse:
-		return usagef("argument --%s: expected one argument", noValue.GetFlag().Name)
+		return usagef("argument %s: expected one argument", argparseName(noValue.GetFlag()))
 	case errors.As(err, &noValue):
 		return usagef("Option %s requires an argument", noValue.GetFlag().Name)
 	case errors.As(err, &badValue) && d == argparse:
-		return usagef("argument --%s: could not convert '%s'", badValue.GetFlag().Name, badValue.GetValue())
+		return usagef("argument %s: could not convert '%s'", argparseName(badValue.GetFlag()), badValue.GetValue())
 	case errors.As(err, &badValue):
 		return usagef("Cannot parse argument '%s' of option %s", badValue.GetValue(), badValue.GetFlag().Name)
 	}

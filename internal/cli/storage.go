@@ -15,12 +15,12 @@ import (
 	"github.com/ottla-io/ottla/internal/env/real"
 	"github.com/ottla-io/ottla/internal/format"
 	"github.com/ottla-io/ottla/internal/metadata"
-	"github.com/ottla-io/ottla/internal/raft"
 	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
 func newStorage(s *streams) *cobra.Command {
+	const choices = "'info', 'format', 'version-mapping', 'feature-dependencies', 'random-uuid'"
 	cmd := &cobra.Command{
 		Use:   "storage",
 		Short: "Format the directories of a node, and look at them",
@@ -31,7 +31,7 @@ cluster's and the node's id, and write down which controllers the cluster begins
 		Annotations: map[string]string{dialectKey: string(argparse)},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("invalid choice: '%s' (choose from 'info', 'format', 'random-uuid')", args[0])
+				return usagef("invalid choice: '%s' (choose from %s)", args[0], choices)
 			}
 			return nil
 		},
@@ -49,7 +49,7 @@ cluster's and the node's id, and write down which controllers the cluster begins
 			return nil
 		},
 	}
-	cmd.AddCommand(newStorageFormat(s), info, random)
+	cmd.AddCommand(newStorageFormat(s), info, newVersionMapping(s), newFeatureDependencies(s), random)
 	return cmd
 }
 
@@ -57,8 +57,10 @@ func newStorageFormat(s *streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "format --config FILE --cluster-id ID [flags]",
 		Short: "Format the directories of a node",
-		Args:  argparseNoArgs,
-		RunE:  func(cmd *cobra.Command, args []string) error { return storageFormat(s, cmd) },
+		Long: `Format the directories of a node. A controller whose configuration has no controller.quorum.voters needs one of
+--standalone, --initial-controllers and --no-initial-controllers.`,
+		Args: argparseNoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return storageFormat(s, cmd) },
 	}
 	f := cmd.Flags()
 	f.StringP("config", "c", "", "the configuration of the node, a `file` of properties")
@@ -69,16 +71,13 @@ func newStorageFormat(s *streams) *cobra.Command {
 	f.BoolP("ignore-formatted", "g", false, "skip directories that are formatted already")
 	f.StringP("release-version", "r", "", "the `release` whose feature levels the cluster begins with (default "+metadata.LatestVersion.String()+")")
 	f.StringArrayP("feature", "f", nil, "the level of a feature, `feature=level`; may be repeated")
-	f.StringArrayP("add-scram", "S", nil, "a SCRAM `credential`; not supported yet")
+	f.StringArrayP("add-scram", "S", nil, "a SCRAM `credential` that the cluster begins with, SCRAM-SHA-256=[name=alice,password=secret]; may be repeated")
 	return cmd
 }
 
 // nodeConfig reads the file that --config names.
 func nodeConfig(cmd *cobra.Command) (*config.Node, error) {
 	path, _ := cmd.Flags().GetString("config")
-	if path == "" {
-		return nil, usageError{"argument --config/-c is required"}
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
@@ -92,189 +91,131 @@ func nodeConfig(cmd *cobra.Command) (*config.Node, error) {
 
 func storageFormat(s *streams, cmd *cobra.Command) error {
 	f := cmd.Flags()
+	if err := errors.Join(argparseOneOf(cmd, "standalone", "no-initial-controllers", "initial-controllers"), argparseRequired(cmd, "config", "cluster-id")); err != nil {
+		return err
+	}
 	cfg, err := nodeConfig(cmd)
 	if err != nil {
 		return err
 	}
-	o := format.Options{Config: cfg, Version: metadata.LatestVersion}
-	if o.ClusterID, _ = f.GetString("cluster-id"); o.ClusterID == "" {
-		return usageError{"argument --cluster-id/-t is required"}
-	}
-	if scram, _ := f.GetStringArray("add-scram"); len(scram) > 0 {
-		return errors.New("--add-scram: SCRAM is not supported by this version of Ottla; format the directory with Kafka's tool")
-	}
+	o := format.Options{Config: cfg}
+	o.ClusterID, _ = f.GetString("cluster-id")
 	o.Standalone, _ = f.GetBool("standalone")
 	o.NoInitialControllers, _ = f.GetBool("no-initial-controllers")
+	o.InitialControllers, _ = f.GetString("initial-controllers")
 	o.IgnoreFormatted, _ = f.GetBool("ignore-formatted")
-	voters, _ := f.GetString("initial-controllers")
-	if err := onlyOne(o.Standalone, o.NoInitialControllers, voters != ""); err != nil {
-		return err
-	}
-	if voters != "" {
-		if o.InitialControllers, err = parseVoters(voters, cfg); err != nil {
-			return err
-		}
-	}
+	o.Scram, _ = f.GetStringArray("add-scram")
 	if err := featureFlags(cmd, &o); err != nil {
 		return err
+	}
+	if given(cmd, "initial-controllers") && o.InitialControllers == "" {
+		return errors.New("No voters given.")
 	}
 	e := real.New(real.Options{})
 	o.Now = e.Now()
 	res, err := format.Format(e.FS(), e.Rand(), o)
-	if err != nil {
-		return err
+	printFormatted(s, res, err)
+	return err
+}
+
+// printFormatted says what was done, in Kafka's words.
+func printFormatted(s *streams, res *format.Result, err error) {
+	for _, dir := range res.Unreadable {
+		fmt.Fprintf(s.out, "I/O error trying to read log directory %s. Ignoring...\n", dir)
 	}
-	if len(res.Formatted) == 0 {
+	switch {
+	case len(res.Records) > 0:
+		fmt.Fprintln(s.out, bootstrapText(res.Records))
+	case err == nil:
 		fmt.Fprintln(s.out, "All of the log directories are already formatted.")
-		return nil
-	}
-	fmt.Fprintln(s.out, bootstrapText(res.Records))
-	version := o.Version
-	if level, ok := o.Features[metadata.FeatureMetadata]; ok {
-		version = metadata.Version(level)
 	}
 	for _, d := range res.Formatted {
-		fmt.Fprintf(s.out, "Formatting %s %s with metadata.version %s.\n", d.Kind, d.Path, version)
+		fmt.Fprintf(s.out, "Formatting %s %s with metadata.version %s.\n", d.Kind, d.Path, res.Release)
 	}
-	return nil
 }
 
-// onlyOne refuses flags that exclude one another, in argparse4j's words.
-func onlyOne(standalone, none, initial bool) error {
-	names := []string{}
-	for _, f := range []struct {
-		set  bool
-		name string
-	}{{standalone, "--standalone/-s"}, {none, "--no-initial-controllers/-N"}, {initial, "--initial-controllers/-I"}} {
-		if f.set {
-			names = append(names, f.name)
-		}
-	}
-	if len(names) > 1 {
-		return usagef("argument %s: not allowed with argument %s", names[1], names[0])
-	}
-	return nil
-}
-
-// parseVoters reads id@host:port:directory-id,... The endpoint of this node may be one of several listeners.
-func parseVoters(text string, cfg *config.Node) ([]raft.Voter, error) {
-	var out []raft.Voter
-	for item := range strings.SplitSeq(text, ",") {
-		at, colon := strings.IndexByte(item, '@'), strings.LastIndexByte(item, ':')
-		bad := func(why string) error {
-			return fmt.Errorf("--initial-controllers: %s is not id@host:port:directory-id: %s", item, why)
-		}
-		if at < 0 || colon < at {
-			return nil, bad("a part is missing")
-		}
-		id, err := strconv.ParseInt(item[:at], 10, 32)
-		if err != nil || id < 0 {
-			return nil, bad("the id is not a number")
-		}
-		address, err := config.ParseHostPort(item[at+1 : colon])
-		if err != nil {
-			return nil, bad(err.Error())
-		}
-		dir, err := uuid.Parse(item[colon+1:])
-		if err != nil {
-			return nil, bad(err.Error())
-		}
-		listener := "CONTROLLER"
-		if len(cfg.ControllerListeners) > 0 {
-			listener = cfg.ControllerListeners[0]
-		}
-		out = append(out, raft.Voter{
-			Key:       raft.ReplicaKey{ID: int32(id), DirectoryID: dir},
-			Endpoints: []raft.Endpoint{{Name: listener, Host: address.Host, Port: uint16(address.Port)}}, MaxKRaft: raft.MaxKRaftVersion,
-		})
-	}
-	return out, nil
-}
-
-// featureFlags reads --release-version and --feature.
+// featureFlags reads --release-version and --feature. The last of a feature's levels counts.
 func featureFlags(cmd *cobra.Command, o *format.Options) error {
 	release, _ := cmd.Flags().GetString("release-version")
-	if release != "" {
-		v, err := metadata.ParseVersion(release)
-		if err != nil || !v.Production() {
-			var names []string
-			for v := metadata.MinVersion; v <= metadata.LatestVersion; v++ {
-				names = append(names, v.String())
-			}
-			return fmt.Errorf("Unknown metadata.version '%s'. Supported metadata.version are: %s", release, strings.Join(names, ", ")) //nolint:staticcheck // Kafka's words
+	if given(cmd, "release-version") {
+		last := metadata.LatestVersion
+		if o.Config.Bool("unstable.feature.versions.enable") {
+			last = metadata.TestingVersion
 		}
-		o.Version = v
+		var err error
+		if o.Release, err = parseRelease(release, last); err != nil {
+			return err
+		}
 	}
 	features, _ := cmd.Flags().GetStringArray("feature")
 	for _, text := range features {
 		name, number, ok := strings.Cut(text, "=")
-		level, err := strconv.ParseInt(strings.TrimSpace(number), 10, 16)
-		if !ok || err != nil {
-			return fmt.Errorf("Can't parse feature=level string %s: equals sign or number not found.", text) //nolint:staticcheck // in Kafka's style
+		if !ok {
+			return fmt.Errorf("Can't parse feature=level string %s: equals sign not found.", text)
+		}
+		name, number = strings.TrimSpace(name), strings.TrimSpace(number)
+		level, err := strconv.ParseInt(number, 10, 16)
+		if err != nil {
+			return fmt.Errorf("Can't parse feature=level string %s: unable to parse %s as a short.", text, number)
 		}
 		if o.Features == nil {
 			o.Features = map[string]int16{}
 		}
-		o.Features[strings.TrimSpace(name)] = int16(level)
+		o.Features[name] = int16(level)
 	}
 	return nil
 }
 
-// bootstrapText is how Kafka prints the records of a bootstrap snapshot.
+// bootstrapText is how Kafka prints the records of a bootstrap snapshot, but for the keys of credentials: who can read them can try
+// passwords at leisure.
 func bootstrapText(records []metadata.Versioned) string {
 	var items []string
 	level := int16(0)
 	for _, v := range records {
-		r, ok := v.Record.(*metadata.FeatureLevelRecord)
-		if !ok {
-			continue
+		text := ""
+		switch r := v.Record.(type) {
+		case *metadata.FeatureLevelRecord:
+			if r.Name == metadata.FeatureMetadata {
+				level = r.FeatureLevel
+			}
+			text = fmt.Sprintf("FeatureLevelRecord(name='%s', featureLevel=%d)", r.Name, r.FeatureLevel)
+		case *metadata.UserScramCredentialRecord:
+			text = fmt.Sprintf("UserScramCredentialRecord(name='%s', mechanism=%d, salt=[hidden], storedKey=[hidden], serverKey=[hidden], iterations=%d)", r.Name, r.Mechanism, r.Iterations)
 		}
-		if r.Name == metadata.FeatureMetadata {
-			level = r.FeatureLevel
-		}
-		items = append(items, fmt.Sprintf("ApiMessageAndVersion(FeatureLevelRecord(name='%s', featureLevel=%d) at version %d)", r.Name, r.FeatureLevel, v.Version))
+		items = append(items, fmt.Sprintf("ApiMessageAndVersion(%s at version %d)", text, v.Version))
 	}
 	return fmt.Sprintf("Bootstrap metadata: BootstrapMetadata(records=[%s], metadataVersionLevel=%d, source=format command)", strings.Join(items, ", "), level)
 }
 
 func storageInfo(s *streams, cmd *cobra.Command) error {
+	if err := argparseRequired(cmd, "config"); err != nil {
+		return err
+	}
 	cfg, err := nodeConfig(cmd)
 	if err != nil {
 		return err
 	}
 	info := format.ReadInfo(real.New(real.Options{}).FS(), cfg)
-	if len(info.Found) > 0 {
-		printList(s, "Found log director", info.Found)
+	printList(s, "Found log directory", "Found log directories", info.Found)
+	if info.Metadata != nil {
+		fmt.Fprintf(s.out, "Found metadata: %s\n\n", metaText(*info.Metadata))
 	}
-	if len(info.Metadata) > 0 {
-		for _, p := range info.Metadata[1:] {
-			if p.ClusterID != info.Metadata[0].ClusterID || p.NodeID != info.Metadata[0].NodeID {
-				info.Problems = append(info.Problems, "Metadata for the directories did not match: "+metaText(info.Metadata[0])+" and "+metaText(p))
-			}
-		}
-		fmt.Fprintf(s.out, "Found metadata: %s\n\n", metaText(info.Metadata[0]))
+	printList(s, "Found problem", "Found problems", info.Problems)
+	if len(info.Problems) > 0 {
+		return exitError{1}
 	}
-	if len(info.Problems) == 0 {
-		return nil
-	}
-	word := "Found problem"
-	if len(info.Problems) > 1 {
-		word += "s"
-	}
-	fmt.Fprintf(s.out, "%s:\n", word)
-	for _, p := range info.Problems {
-		fmt.Fprintf(s.out, "  %s\n", p)
-	}
-	fmt.Fprintln(s.out)
-	return exitError{1}
+	return nil
 }
 
-func printList(s *streams, word string, items []string) {
-	ending := "y"
-	if len(items) > 1 {
-		ending = "ies"
+// printList writes a title, the items indented, and an empty line; nothing if there are none.
+func printList(s *streams, one, many string, items []string) {
+	switch len(items) {
+	case 0:
+		return
+	case 1:
+		many = one
 	}
-	fmt.Fprintf(s.out, "%s%s:\n", word, ending)
+	fmt.Fprintf(s.out, "%s:\n", many)
 	for _, item := range items {
 		fmt.Fprintf(s.out, "  %s\n", item)
 	}
@@ -283,7 +224,15 @@ func printList(s *streams, word string, items []string) {
 
 // metaText is how Kafka prints meta.properties.
 func metaText(p storage.MetaProperties) string {
-	fields := []string{"cluster.id=" + p.ClusterID, "node.id=" + strconv.Itoa(int(p.NodeID)), "version=" + strconv.Itoa(p.Version)}
+	fields := []string{"version=" + strconv.Itoa(p.Version)}
+	if p.Version > 0 {
+		fields = append(fields, "node.id="+strconv.Itoa(int(p.NodeID)))
+	} else if p.NodeID != -1 {
+		fields = append(fields, "broker.id="+strconv.Itoa(int(p.NodeID)))
+	}
+	if p.Version > 0 || p.ClusterID != "" {
+		fields = append(fields, "cluster.id="+p.ClusterID)
+	}
 	if !p.DirectoryID.IsZero() {
 		fields = append(fields, "directory.id="+p.DirectoryID.String())
 	}

@@ -193,7 +193,10 @@ func (n *Node) deriveAdvertised() []error {
 		if given && !n.IsControllerListener(l.Name) {
 			continue // listens, but is told to nobody
 		}
-		if l.Host == "0.0.0.0" || l.Host == "::" {
+		switch wildcard := l.Host == "0.0.0.0" || l.Host == "::"; {
+		case wildcard && n.IsControllerListener(l.Name):
+			l.Host = "" // the machine's own name
+		case wildcard:
 			problems = append(problems, errors.New("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."))
 		}
 		n.AdvertisedListeners = append(n.AdvertisedListeners, l)

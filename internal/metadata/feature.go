@@ -69,12 +69,15 @@ func (f *Feature) BootstrapVersion(level int16) Version {
 	return f.from[level-1]
 }
 
+// Needs is the metadata.version that a level asks for; ok is false if it asks for none.
+func (f *Feature) Needs(level int16) (v Version, ok bool) { return f.needs, f.needs > 0 && level > 0 }
+
 // Check says why the feature cannot be at a level in a cluster with metadata.version v; nil if it can.
 func (f *Feature) Check(level int16, v Version) error {
 	if level < f.Min || level > f.Max {
 		return fmt.Errorf("%s %d is not supported: levels are %d to %d", f.Name, level, f.Min, f.Max)
 	}
-	if f.needs > 0 && level > 0 && v < f.needs {
+	if needs, ok := f.Needs(level); ok && v < needs {
 		return fmt.Errorf("%s %d needs %s %d (%s) or higher, not %d", f.Name, level, FeatureMetadata, int16(f.needs), f.needs, int16(v))
 	}
 	return nil

@@ -80,7 +80,7 @@ func Open(o Options) (*Node, error) {
 
 func (n *Node) open() error {
 	var err error
-	if n.ensemble, err = format.Verify(n.env.FS(), n.cfg); err != nil {
+	if n.ensemble, err = format.Verify(n.env, n.cfg); err != nil {
 		return err
 	}
 	if err := n.openLogs(); err != nil {

@@ -3,6 +3,7 @@ package raft
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -17,8 +18,12 @@ func WriteBootstrap(fsys env.FS, logDir string, head SnapshotHead, records []met
 	if err := fsys.MkdirAll(logDir, 0o755); err != nil {
 		return fmt.Errorf("make folder of the metadata log: %w", err)
 	}
+	const suffix = "bootstrap"
+	if err := fsys.Remove(tempSnapshotPath(logDir, bootstrapID, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove what an interrupted run left: %w", err)
+	}
 	w, err := newSnapshotWriter(fsys, logDir, bootstrapID, head, snapshotOptions{
-		suffix: "bootstrap", maxBatch: DefaultMaxBatchBytes, clock: func() int64 { return nowMs },
+		suffix: suffix, maxBatch: DefaultMaxBatchBytes, clock: func() int64 { return nowMs },
 	})
 	if err != nil {
 		return err

@@ -34,6 +34,11 @@ func SnapshotPath(logDir string, id SnapshotID) string {
 	return filepath.Join(logDir, id.String()+snapshotSuffix)
 }
 
+// tempSnapshotPath is the file of a snapshot until it is frozen.
+func tempSnapshotPath(logDir string, id SnapshotID, suffix string) string {
+	return filepath.Join(logDir, id.String()+"-"+suffix+snapshotSuffix+partSuffix)
+}
+
 // ParseSnapshotName reads the name of a snapshot's file.
 func ParseSnapshotName(name string) (SnapshotID, bool) {
 	base, ok := strings.CutSuffix(name, snapshotSuffix)
@@ -210,7 +215,7 @@ type snapshotOptions struct {
 func newSnapshotWriter(fsys env.FS, logDir string, id SnapshotID, head SnapshotHead, o snapshotOptions) (*SnapshotWriter, error) {
 	w := &SnapshotWriter{
 		clock: o.clock, fsys: fsys, dir: logDir, id: id, maxBatch: o.maxBatch, onFrozen: o.onFrozen,
-		temp:    filepath.Join(logDir, id.String()+"-"+o.suffix+snapshotSuffix+partSuffix),
+		temp:    tempSnapshotPath(logDir, id, o.suffix),
 		builder: record.NewBuilder(0, record.None),
 	}
 	f, err := fsys.Open(w.temp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o400)
