@@ -21,6 +21,7 @@ var commands = []struct {
 	{"broker-api-versions", "kafka-broker-api-versions", groupCluster, newBrokerAPIVersions}, // broker_api_versions.go
 	{"console-producer", "kafka-console-producer", groupRecords, newConsoleProducer},         // console_producer.go
 	{"console-consumer", "kafka-console-consumer", groupRecords, newConsoleConsumer},         // console_consumer.go
+	{"metadata-shell", "kafka-metadata-shell", groupFiles, newMetadataShell},                 // metadata_shell.go
 	{"dump-log", "kafka-dump-log", groupFiles, newDumpLog},                                   // dump_log.go
 	{"version", "", groupOther, newVersion},                                                  // version.go
 }
