@@ -91,7 +91,7 @@ func nodeConfig(cmd *cobra.Command) (*config.Node, error) {
 
 func storageFormat(s *streams, cmd *cobra.Command) error {
 	f := cmd.Flags()
-	if err := errors.Join(argparseOneOf(cmd, "standalone", "no-initial-controllers", "initial-controllers"), argparseRequired(cmd, "config", "cluster-id")); err != nil {
+	if err := errors.Join(argparseOneOf(cmd, "standalone", "no-initial-controllers", "initial-controllers"), argparseRequired(cmd, "cluster-id", "config")); err != nil {
 		return err
 	}
 	cfg, err := nodeConfig(cmd)

@@ -79,10 +79,10 @@ func checkList(d *Def, items []string) string {
 
 // mustNotBeEmpty names what a list that must have an element may hold, or nothing if it may be empty.
 func mustNotBeEmpty(d *Def) string {
-	switch {
-	case d.Name == "process.roles":
+	switch d.Name {
+	case "process.roles":
 		return d.Valid
-	case d.Valid == "non-empty list", d.Name == "controller.listener.names", d.Name == "log.dirs", d.Name == "log.dir":
+	case "controller.listener.names", "log.dirs", "log.dir":
 		return "any non-empty value"
 	}
 	return ""

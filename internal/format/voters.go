@@ -38,11 +38,10 @@ func (o *Options) voters(rnd env.Rand) ([]raft.Voter, error) {
 func parseVoters(text, listener string) ([]raft.Voter, error) {
 	var out []raft.Voter
 	for item := range strings.SplitSeq(text, ",") {
-		item = strings.TrimSpace(item)
 		if item == "" {
 			continue
 		}
-		v, err := parseVoter(item, listener)
+		v, err := parseVoter(strings.TrimSpace(item), listener)
 		if err != nil {
 			return nil, err
 		}
