@@ -215,7 +215,12 @@ func transactionQuestions() []dataQuestion {
 	return all
 }
 
-func (s *dataStory) producer() int64 { return s.producers[len(s.producers)-1] }
+func (s *dataStory) producer() int64 {
+	if len(s.producers) == 0 {
+		return record.NoProducerID
+	}
+	return s.producers[len(s.producers)-1]
+}
 
 // marker ends a transaction.
 func marker(now int64, producer int64, epoch int16, commit bool) []byte {

@@ -247,6 +247,7 @@ func runNode(t *testing.T) *testNode {
 	return n
 }
 
+// roundTrip calls a handler and returns its answer, as a client decodes it.
 func (n *testNode) roundTrip(req protocol.Request, version int16, listener string, call func(*rpc.Context, func(protocol.Response))) protocol.Response {
 	n.t.Helper()
 	var resp protocol.Response
