@@ -15,13 +15,14 @@ import (
 )
 
 // Produce is key 0, versions 3–13. v5: log start offset. v7: zstd. v8: errors of single records (KIP-467). v10: who leads instead
-// (KIP-951). v12: transactions of version 2 (KIP-890). v13: topic ids (KIP-516). Path: partitions → append to their logs → with acks=-1 wait for the followers → answer; with
-// acks=0 nobody is answered, and an error ends the connection.
+// (KIP-951). v12: transactions of version 2 (KIP-890). v13: topic ids (KIP-516). Path: partitions → append to their logs → with
+// acks=-1 wait for the followers → answer; with acks=0 nobody is answered, and an error ends the connection.
 //
-// Errors of the request: 53 transactional records without a transactional id. Of a partition, in this order: 3 or (v13) 100 unknown
-// topic; 87 not exactly one batch of format 2, or no bytes at all, 2 no batch at all, 76 zstd before v7; 21 acks; 17 an internal topic;
-// 6 another leads, 56 its directory failed, 19 too few in sync for acks=-1; then those of the batch: 10, 2, 87, 32, -1; then those of its
-// producer: 47, 45, 48; then while it waits: 6, 20, 7, which come with the offset. The log start offset is -1 up to 56, and with 10 and 2.
+// Errors of the request: 2 a batch whose size or format cannot be, with a text; 53 transactional records without a transactional id.
+// Of a partition, in this order: 3 or (v13) 100 unknown topic; 87 not exactly one batch of format 2, or no bytes at all, 76 zstd
+// before v7; 19 with a text: a transaction that nobody knows; 21 acks; 17 an internal topic; 6 another leads, 56 its directory failed,
+// 19 too few in sync for acks=-1; then those of the batch: 10, 2, 87, 32, -1; then those of its producer: 47, 45, 48; then while it
+// waits: 6, 20, 7, which come with the offset. The log start offset is -1 up to 56, and with 10 and 2.
 func (b *Broker) Produce(ctx *rpc.Context, req *protocol.ProduceRequest, respond func(*protocol.ProduceResponse)) {
 	c := b.newProduceCall()
 	c.ctx, c.req, c.respond = ctx, req, respond
