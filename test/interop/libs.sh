@@ -4,12 +4,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 libs=${KAFKA_LIBS:-${XDG_CACHE_HOME:-$HOME/.cache}/ottla-interop/kafka-4.4.0}
-if [ ! -e "$libs/.complete" ]; then
+version=$(cksum <"$here/pom.xml" | cut -d' ' -f1)
+if [ "$(cat "$libs/.complete" 2>/dev/null)" != "$version" ] && [ -z "${KAFKA_LIBS:-}" ]; then
   command -v mvn >/dev/null || { echo "libs.sh: Maven is needed to fetch Apache Kafka's jars (install mvn, or set KAFKA_LIBS)" >&2; exit 1; }
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   cp "$here/pom.xml" "$work/"
   (cd "$work" && mvn -q -B dependency:copy-dependencies -DoutputDirectory="$libs" -DincludeScope=runtime) >&2
-  touch "$libs/.complete"
+  echo "$version" >"$libs/.complete"
 fi
 echo "$libs"
