@@ -69,6 +69,9 @@ func (l *Log) AppendAsLeader(b []byte, leaderEpoch int32, o AppendOptions) (Appe
 		a.info.BaseOffset, a.info.LastOffset, a.info.AppendTime, a.info.Duplicate = dup.firstOffset(), dup.lastOffset, dup.timestamp, true
 		return a.info, nil
 	}
+	if len(a.batch) > cfg.SegmentBytes {
+		return a.info, fmt.Errorf("the record batch has %d bytes, more than segment.bytes = %d: %w", len(a.batch), cfg.SegmentBytes, kerr.RecordListTooLarge)
+	}
 	end := l.published.end
 	if end > math.MaxInt64-int64(a.batch.LastOffsetDelta())-1 {
 		return a.info, fmt.Errorf("offsets of %s are used up: %w", l.tp, kerr.KafkaStorageError)
@@ -195,24 +198,24 @@ func markerOf(b record.Batch) (*record.EndTxn, error) {
 	return &m, nil
 }
 
-// AppendAsFollower appends batches that have offsets and epochs already, as a leader or the quorum gave them. Offsets must go on where
-// the log ends. b is not kept.
+// AppendAsFollower appends batches that have offsets and epochs already, as a leader or the quorum gave them: all, or none if one
+// of them cannot be right. Offsets must not lie below the end of the log. b is not kept.
 func (l *Log) AppendAsFollower(b []byte) error {
+	if err := checkFollowed(b); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure != nil || l.closed {
 		return l.unusable()
 	}
+	if first := record.Batch(b); len(b) > 0 && first.BaseOffset() < l.published.end {
+		return fmt.Errorf("batch with base offset %d below the end %d of the log of %s: %w", first.BaseOffset(), l.published.end, l.tp, kerr.OffsetOutOfRange)
+	}
 	now := l.env.Now().UnixMilli()
 	for len(b) > 0 {
-		batch, rest, err := record.Next(b)
-		if err == nil && batch.BaseOffset() < l.published.end {
-			err = fmt.Errorf("batch with base offset %d behind the end %d of the log of %s: %w", batch.BaseOffset(), l.published.end, l.tp, kerr.OffsetOutOfRange)
-		}
-		var marker *record.EndTxn
-		if err == nil {
-			marker, err = markerOf(batch)
-		}
+		batch := record.Batch(b[:record.Batch(b).Length()])
+		marker, err := markerOf(batch)
 		if err != nil {
 			return err
 		}
@@ -222,7 +225,28 @@ func (l *Log) AppendAsFollower(b []byte) error {
 		if err := l.write(batch, now, marker); err != nil {
 			return err
 		}
-		b = rest
+		b = b[len(batch):]
+	}
+	return nil
+}
+
+// checkFollowed looks at what a leader sent: whole batches whose bytes are what was written, with rising offsets.
+func checkFollowed(b []byte) error {
+	for last := int64(-1); len(b) > 0; {
+		batch, rest, err := record.Next(b)
+		if err == nil {
+			err = batch.CheckCRC()
+		}
+		if err == nil {
+			_, err = markerOf(batch)
+		}
+		switch {
+		case err != nil:
+			return err
+		case batch.BaseOffset() <= last || batch.LastOffset() < batch.BaseOffset() || batch.LastOffset() == math.MaxInt64:
+			return fmt.Errorf("batch with offsets %d to %d behind offset %d: %w", batch.BaseOffset(), batch.LastOffset(), last, kerr.OffsetOutOfRange)
+		}
+		b, last = rest, batch.LastOffset()
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (m *Manager) writeHighWatermarks(d *directory) error {
 }
 
 func (m *Manager) writeRecoveryPoints(d *directory) error {
-	return m.writeOffsets(d, RecoveryPointCheckpoint, func(l *Log) (int64, bool) { return l.RecoveryPoint(), true })
+	return m.writeOffsets(d, RecoveryPointCheckpoint, func(l *Log) (int64, bool) { return l.noteRecoveryPoint(), true })
 }
 
 // writeLogStarts notes starts that cannot be seen from the segments.

@@ -28,7 +28,8 @@ type index struct {
 	entrySize int
 	maxBytes  int // 0: read only
 
-	mu    sync.Mutex // opening the file
+	mu    sync.Mutex // opening and closing the file
+	ended bool
 	file  atomic.Pointer[openFile]
 	count atomic.Int32 // entries that are there for readers
 }
@@ -44,6 +45,9 @@ func (x *index) handle() (env.File, error) {
 	defer x.mu.Unlock()
 	if f := x.file.Load(); f != nil {
 		return f.File, nil
+	}
+	if x.ended {
+		return nil, fmt.Errorf("index %s: %w", x.path, fs.ErrClosed)
 	}
 	f, err := x.fsys.Open(x.path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -205,6 +209,9 @@ func (x *index) sync() error {
 }
 
 func (x *index) close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ended = true
 	if f := x.file.Swap(nil); f != nil {
 		return f.Close()
 	}

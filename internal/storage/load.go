@@ -35,6 +35,9 @@ type LogOptions struct {
 	// OnFailure is told once of an error of the disk, under the log's lock; OnDirty that FlushEpochs has something to do.
 	OnFailure func(error)
 	OnDirty   func(*Log)
+	// OnRetreat is called before a truncation returns that has cut the log below the recovery point that was noted last, or below its
+	// start: both have to be noted again.
+	OnRetreat func() error
 }
 
 // OpenLog opens the log in a folder, which may be empty. Errors are those of the disk, and *DamageError where a log that counts as
@@ -42,12 +45,13 @@ type LogOptions struct {
 func OpenLog(e env.Env, o LogOptions) (*Log, error) {
 	l := &Log{
 		env: e, fsys: e.FS(), tp: o.TopicPartition, topicID: o.TopicID, logger: e.Logger(), keepIndexes: o.KeepIndexes,
-		onFailure: o.OnFailure, onDirty: o.OnDirty, dir: o.Dir, producers: newProducers(o.Config.ProducerExpiry),
+		onFailure: o.OnFailure, onDirty: o.OnDirty, onRetreat: o.OnRetreat, dir: o.Dir, producers: newProducers(o.Config.ProducerExpiry),
 	}
 	l.cfg.Store(&o.Config)
 	l.undecided.Store(math.MaxInt64)
+	l.noted.Store(o.RecoveryPoint)
 	l.lastFlush = e.Now().UnixMilli()
-	ld := loading{l: l, o: o, now: l.lastFlush}
+	ld := loading{l: l, o: o, now: l.lastFlush, replayed: map[*segment]int64{}}
 	if err := ld.run(); err != nil {
 		_ = ld.abandon()
 		return nil, fmt.Errorf("load log of %s in %s: %w", o.TopicPartition, o.Dir, err)
@@ -62,7 +66,7 @@ type loading struct {
 	now      int64
 	segments []*segment
 	end      int64
-	replayed int64 // where the segment ends that was recovered last
+	replayed map[*segment]int64 // where the recovered segments end
 }
 
 func (ld *loading) run() error {
@@ -91,7 +95,10 @@ func (ld *loading) run() error {
 	if ld.o.Clean {
 		l.recoveryPoint.Store(ld.end)
 	}
-	l.publish(view{ld.segments, ld.segments[len(ld.segments)-1].size.Load(), ld.end})
+	l.publish(view{segments: ld.segments, size: ld.segments[len(ld.segments)-1].size.Load(), end: ld.end})
+	if err := l.removeSnapshots(func(o int64) bool { return o > ld.end }); err != nil {
+		return err
+	}
 	return l.reloadProducers(ld.end)
 }
 
@@ -117,12 +124,12 @@ func (ld *loading) list() error {
 		base, isLog := parseOffsetName(strings.TrimSuffix(name, swapSuffix), logSuffix)
 		switch {
 		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, truncatedSuffix):
-			l.dirDirty = true
+			l.names++
 			if err := l.fsys.Remove(l.path(name)); err != nil {
 				return fmt.Errorf("remove %s: %w", name, err)
 			}
 		case strings.HasSuffix(name, swapSuffix):
-			l.dirDirty = true
+			l.names++
 			if err := l.fsys.Rename(l.path(name), l.path(strings.TrimSuffix(name, swapSuffix))); err != nil {
 				return fmt.Errorf("finish swap of %s: %w", name, err)
 			}
@@ -139,7 +146,7 @@ func (ld *loading) list() error {
 		base, _ := parseOffsetName(strings.TrimSuffix(name, filepath.Ext(name))+logSuffix, logSuffix)
 		if !bases[base] {
 			l.logger.Warn("Found an orphaned index file, whose segment does not exist", "file", l.path(name))
-			l.dirDirty = true
+			l.names++
 			if err := l.fsys.Remove(l.path(name)); err != nil {
 				return fmt.Errorf("remove orphaned index: %w", err)
 			}
@@ -195,7 +202,7 @@ func (ld *loading) loadSegments() error {
 		}
 		l.logger.Info(fmt.Sprintf("Recovering unflushed segment %d. %d/%d recovered for %s.", s.base, recovered, unflushed, l.tp))
 		recovered++
-		cut, err := ld.recover(s)
+		cut, err := ld.recover(i)
 		if err != nil {
 			return err
 		}
@@ -203,7 +210,7 @@ func (ld *loading) loadSegments() error {
 			break
 		}
 		next := ld.segments[i+1].base
-		switch follows := !cut && (next == ld.replayed || !ld.o.Gapless); {
+		switch follows := !cut && (next == ld.replayed[s] || !ld.o.Gapless); {
 		case follows:
 		case ld.o.Gapless && next <= ld.o.CoveredTo:
 			if err := ld.dropUpTo(i); err != nil {
@@ -212,6 +219,23 @@ func (ld *loading) loadSegments() error {
 			i = -1
 		default:
 			return ld.dropAfter(i)
+		}
+	}
+	return ld.dropHollow()
+}
+
+// dropHollow removes segments at the end that hold nothing and do not begin where the one before them ends: a crash has taken the
+// end of that one, but not the name of the next. The log would seem to reach to offsets whose records are lost. (Where the next one
+// holds something, compaction may have made the gap.)
+func (ld *loading) dropHollow() error {
+	for i := len(ld.segments) - 1; i > 0; i-- {
+		s := ld.segments[i]
+		end, recovered := ld.replayed[ld.segments[i-1]]
+		if !recovered || end == s.base || s.size.Load() > 0 {
+			return nil
+		}
+		if err := ld.dropAfter(i - 1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -263,35 +287,35 @@ func (ld *loading) readFirst(s *segment) error {
 
 // dropAfter removes the segments behind one that was cut: what they hold does not follow on it.
 func (ld *loading) dropAfter(i int) error {
-	l := ld.l
-	for _, s := range ld.segments[i+1:] {
-		l.logger.Warn("Deleting a segment because what is before it was cut or is missing", "file", s.path(logSuffix))
-		l.dirDirty = true
-		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
-			return err
-		}
-	}
+	dropped := ld.segments[i+1:]
 	ld.segments = ld.segments[:i+1]
-	return nil
+	return ld.drop(dropped, "Deleting a segment because what is before it was cut or is missing")
 }
 
 // dropUpTo removes the segments up to one behind which something is missing: they were about to be removed too.
 func (ld *loading) dropUpTo(i int) error {
+	dropped := ld.segments[:i+1]
+	ld.segments = ld.segments[i+1:]
+	return ld.drop(dropped, "Deleting a segment because what is behind it is missing, and all of it is kept elsewhere")
+}
+
+// drop removes files at once.
+func (ld *loading) drop(segments []*segment, why string) error {
 	l := ld.l
-	for _, s := range ld.segments[:i+1] {
-		l.logger.Warn("Deleting a segment because what is behind it is missing, and all of it is kept elsewhere", "file", s.path(logSuffix))
-		l.dirDirty = true
+	for _, s := range segments {
+		l.logger.Warn(why, "file", s.path(logSuffix))
+		l.names++
+		l.unsynced = slices.DeleteFunc(l.unsynced, func(u *segment) bool { return u == s })
 		if err := errors.Join(s.close(), s.markDeleted(), s.removeMarked()); err != nil {
 			return err
 		}
 	}
-	ld.segments = ld.segments[i+1:]
 	return nil
 }
 
 // recover reads a whole segment, cuts off what is not sound, and makes its indexes again. cut says that something was cut off.
-func (ld *loading) recover(s *segment) (cut bool, err error) {
-	l := ld.l
+func (ld *loading) recover(i int) (cut bool, err error) {
+	l, s := ld.l, ld.segments[i]
 	f, err := s.handle()
 	if err != nil {
 		return false, err
@@ -303,6 +327,7 @@ func (ld *loading) recover(s *segment) (cut bool, err error) {
 	if err := ld.preloadProducers(s.base); err != nil {
 		return false, err
 	}
+	l.epochs.truncateEnd(s.base)
 	valid, err := ld.replay(s, f, fileSize)
 	var damage *DamageError
 	if err != nil && !errors.As(err, &damage) {
@@ -312,12 +337,24 @@ func (ld *loading) recover(s *segment) (cut bool, err error) {
 	if valid < fileSize {
 		cut = true
 		l.logger.Warn(fmt.Sprintf("Found invalid messages in log segment %s at byte offset %d: discarding the %d bytes from there on", f.Name(), valid, fileSize-valid), "problem", err)
+		if err := ld.dropBehindCut(i); err != nil {
+			return false, err
+		}
 		if err := f.Truncate(valid); err != nil {
 			return false, fmt.Errorf("truncate %s: %w", f.Name(), err)
 		}
 	}
 	l.unsynced = append(l.unsynced, s)
 	return cut, s.seal()
+}
+
+// dropBehindCut removes the segments behind one that is about to be cut, for good: if they came back they would not look as if
+// anything were missing before them.
+func (ld *loading) dropBehindCut(i int) error {
+	if i == len(ld.segments)-1 || ld.o.Gapless && ld.segments[i+1].base <= ld.o.CoveredTo {
+		return nil
+	}
+	return errors.Join(ld.dropAfter(i), ld.l.syncNames())
 }
 
 func (s *segment) resetIndexes(indexBytes int) error {
@@ -366,7 +403,7 @@ func (ld *loading) replay(s *segment, f env.File, size int64) (int64, error) {
 	if inner != nil {
 		err = inner
 	}
-	ld.replayed = last + 1
+	ld.replayed[s] = last + 1
 	if l.epochs == nil {
 		return valid, errors.New("no leader epochs")
 	}
@@ -410,7 +447,7 @@ func (ld *loading) activate() error {
 	l := ld.l
 	if len(ld.segments) == 0 {
 		ld.segments = []*segment{newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)}
-		l.dirDirty = true
+		l.names++
 	}
 	s := ld.segments[len(ld.segments)-1]
 	ld.end = s.base
@@ -427,10 +464,8 @@ func (ld *loading) activate() error {
 	}
 	if ld.o.StartOffset > ld.end { // the log was deleted up to a point that was not kept
 		l.logger.Warn("The log ends below its start offset; it begins anew there", "partition", l.tp, "end", ld.end, "start", ld.o.StartOffset)
-		for _, old := range ld.segments {
-			if err := errors.Join(old.close(), old.markDeleted(), old.removeMarked()); err != nil {
-				return err
-			}
+		if err := ld.drop(ld.segments, "Deleting a segment below the start offset"); err != nil {
+			return err
 		}
 		s = newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)
 		ld.segments, ld.end = []*segment{s}, ld.o.StartOffset
@@ -464,7 +499,7 @@ func (l *Log) loadProducers(segments []*segment, atMost, end int64) error {
 	from := int64(0)
 	now := l.env.Now().UnixMilli()
 	for i := len(offsets) - 1; i >= 0; i-- {
-		if offsets[i] > atMost || offsets[i] < l.start.Load() {
+		if offsets[i] > atMost {
 			continue
 		}
 		path := l.path(offsetName(offsets[i], snapshotSuffix))
@@ -572,6 +607,8 @@ func (l *Log) seal() error {
 
 // closeFiles closes the log as it is.
 func (l *Log) closeFiles() error {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

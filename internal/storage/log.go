@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"path/filepath"
@@ -26,6 +27,8 @@ type Log struct {
 	keepIndexes bool
 	onFailure   func(error) // told once; may be nil
 	onDirty     func(*Log)  // leader epochs changed and are not on disk; may be nil
+	// onRetreat is called when what the checkpoints say of the log has become too much, without locks; may be nil.
+	onRetreat func() error
 
 	cfg atomic.Pointer[LogConfig]
 
@@ -35,19 +38,22 @@ type Log struct {
 	epochs    *leaderEpochs
 	producers *producers
 	unsynced  []*segment // sealed, and not durable with their indexes yet
-	dirDirty  bool       // names in the folder are not durable
+	names     uint64     // changes of names in the folder so far
+	synced    uint64     // so many of them are durable
 	lastFlush int64      // ms
 	closed    bool
 	failure   error
 
 	recoveryPoint atomic.Int64 // everything below is durable
+	noted         atomic.Int64 // the recovery point in the checkpoint file
 	start         atomic.Int64
 	high          atomic.Int64 // the high watermark
 	// undecided is where the first transaction begins that is not decided below the high watermark; the largest int64 if there
 	// is none. waiting says that one is only waiting for the high watermark.
 	undecided atomic.Int64
 	waiting   atomic.Bool
-	flushMu   sync.Mutex // one flush at a time
+	// flushMu is held through a flush, and before mu by whoever takes segments or a part of one away: what is being synced stays.
+	flushMu sync.Mutex
 
 	// published is what readers see. It is replaced under pub, which is held for a few instructions only.
 	pub       sync.Mutex
@@ -61,6 +67,8 @@ type view struct {
 	segments []*segment // never empty, by base; not changed in place
 	size     int64      // of the last one
 	end      int64
+	// generation counts the times that something was taken away. Positions of another generation mean nothing.
+	generation uint64
 }
 
 // place is where the batch begins that holds offset, or that comes first behind it.
@@ -76,18 +84,42 @@ func (l *Log) view() view {
 	return l.published
 }
 
-// publish shows a new state to readers.
+// publish shows readers what was added.
 func (l *Log) publish(v view) {
 	l.pub.Lock()
 	l.published = v
 	l.pub.Unlock()
 }
 
-// forgetPlaces is for changes after which old positions mean nothing.
-func (l *Log) forgetPlaces() {
+// retract shows readers a state with something taken away. It comes before files change: a reader pins a file, and then looks
+// whether what it knew of it still holds.
+func (l *Log) retract(v view) {
 	l.pub.Lock()
+	v.generation = l.published.generation + 1
+	l.published = v
 	l.recent = [len(l.recent)]place{}
 	l.pub.Unlock()
+}
+
+// steady repeats a read during which something was taken away.
+func (l *Log) steady(read func(v view) error) error {
+	for {
+		v := l.view()
+		err := read(v)
+		if l.view().generation == v.generation {
+			return l.explain(err)
+		}
+	}
+}
+
+// explain says of a read that found a file closed that the log is.
+func (l *Log) explain(err error) error {
+	if !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unusable()
 }
 
 func (v view) active() *segment { return v.segments[len(v.segments)-1] }
@@ -259,6 +291,19 @@ func (l *Log) ExpireProducers(nowMs int64) {
 func (l *Log) RecoveryPoint() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.recoverFrom()
+}
+
+// noteRecoveryPoint is RecoveryPoint for who writes it into the checkpoint.
+func (l *Log) noteRecoveryPoint() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.recoverFrom()
+	l.noted.Store(p)
+	return p
+}
+
+func (l *Log) recoverFrom() int64 {
 	p := l.recoveryPoint.Load()
 	if len(l.unsynced) > 0 {
 		p = min(p, l.unsynced[0].base)

@@ -15,21 +15,20 @@ type TimestampOffset struct {
 }
 
 // OffsetForTimestamp finds the first record at or after the log's start whose timestamp is at least ms.
-func (l *Log) OffsetForTimestamp(ms int64) (TimestampOffset, bool, error) {
+func (l *Log) OffsetForTimestamp(ms int64) (found TimestampOffset, ok bool, err error) {
+	err = l.steady(func(v view) (err error) {
+		found, ok, err = l.offsetForTimestamp(v, ms)
+		return err
+	})
+	return found, ok, err
+}
+
+func (l *Log) offsetForTimestamp(v view, ms int64) (TimestampOffset, bool, error) {
 	start := l.start.Load()
-	l.mu.Lock() // the largest timestamps and the last time entries change under it
-	v := l.published
-	candidates := v.segments[:0:0]
 	for i, s := range v.segments {
-		if _, end := v.bounds(i); s.maxTimestamp.timestamp >= ms && end > start {
-			candidates = append(candidates, s)
-		}
-	}
-	l.mu.Unlock()
-	for _, s := range candidates {
-		size := s.size.Load()
-		if s == v.active() {
-			size = v.size
+		size, end := v.bounds(i)
+		if l.largest(s).timestamp < ms || end <= start {
+			continue
 		}
 		found, ok, err := s.firstAt(ms, start, size)
 		if ok || err != nil {
@@ -37,6 +36,13 @@ func (l *Log) OffsetForTimestamp(ms int64) (TimestampOffset, bool, error) {
 		}
 	}
 	return TimestampOffset{}, false, nil
+}
+
+// largest is the largest timestamp of a segment, and where it is.
+func (l *Log) largest(s *segment) timestampOffset {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.maxTimestamp
 }
 
 // firstAt finds the first record from start on whose time is at least ms.
@@ -96,28 +102,30 @@ func searchBatch(f env.File, position int64, size int, fits func(*record.Record)
 }
 
 // MaxTimestamp finds the first record with the largest timestamp; false if the log is empty (KIP-734).
-func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) {
-	l.mu.Lock()
-	v := l.published
-	var best *segment
-	for _, s := range v.segments {
-		if best == nil || s.maxTimestamp.timestamp > best.maxTimestamp.timestamp {
-			best = s
+func (l *Log) MaxTimestamp() (found TimestampOffset, ok bool, err error) {
+	err = l.steady(func(v view) (err error) {
+		found, ok, err = l.maxTimestamp(v)
+		return err
+	})
+	return found, ok, err
+}
+
+func (l *Log) maxTimestamp(v view) (TimestampOffset, bool, error) {
+	best, largest := 0, timestampOffset{timestamp: -1}
+	for i, s := range v.segments {
+		if t := l.largest(s); t.timestamp > largest.timestamp {
+			best, largest = i, t
 		}
 	}
-	largest := best.maxTimestamp
-	l.mu.Unlock()
 	if largest.timestamp < 0 {
 		return TimestampOffset{}, false, nil
 	}
-	size := best.size.Load()
-	if best == v.active() {
-		size = v.size
-	}
-	position, err := best.offsets.lookup(largest.offset)
+	s := v.segments[best]
+	size, _ := v.bounds(best)
+	position, err := s.offsets.lookup(largest.offset)
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
-	return best.search(position, size, func(h record.Batch) bool { return h.MaxTimestamp() == largest.timestamp },
+	return s.search(position, size, func(h record.Batch) bool { return h.MaxTimestamp() == largest.timestamp },
 		func(r *record.Record) bool { return r.Timestamp == largest.timestamp })
 }

@@ -284,12 +284,27 @@ func (m *Manager) create(dir *directory, tp TopicPartition, topicID uuid.UUID, c
 		return nil, err
 	}
 	return OpenLog(m.env, LogOptions{Dir: path, TopicPartition: tp, TopicID: topicID, Config: cfg, Clean: true,
-		OnFailure: m.failed(dir), OnDirty: m.noteDirty})
+		OnFailure: m.failed(dir), OnDirty: m.noteDirty, OnRetreat: m.retreated(dir)})
 }
 
 // failed is what a log calls when its disk fails, under its own lock.
 func (m *Manager) failed(dir *directory) func(error) {
 	return func(err error) { m.queue.Post("directory offline", func() { m.offline(dir, err) }) }
+}
+
+// retreated is what a log calls that was cut below what the checkpoints say.
+func (m *Manager) retreated(dir *directory) func() error {
+	return func() error {
+		err := m.writeRecoveryPoints(dir)
+		if err == nil {
+			err = m.writeLogStarts(dir)
+		}
+		if err != nil {
+			m.offline(dir, err)
+			err = fmt.Errorf("note where logs in %s begin: %w: %w", dir.Path, kerr.KafkaStorageError, err)
+		}
+		return err
+	}
 }
 
 // offline takes a directory out of service.

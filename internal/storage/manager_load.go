@@ -136,7 +136,7 @@ func (m *Manager) loadFolder(d *directory, name string, clean bool, offsets chec
 	l, err := OpenLog(m.env, LogOptions{
 		Dir: path, TopicPartition: tp, TopicID: topicID, Config: LogConfigFrom(m.o.Settings(tp.Topic), m.o.ProducerExpiry),
 		Clean: clean, RecoveryPoint: offsets.recovery[tp], StartOffset: offsets.start[tp],
-		OnFailure: m.failed(d), OnDirty: m.noteDirty,
+		OnFailure: m.failed(d), OnDirty: m.noteDirty, OnRetreat: m.retreated(d),
 	})
 	if err != nil {
 		return false, err

@@ -1,9 +1,7 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/kerr"
@@ -41,22 +39,16 @@ func (s Slice) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// readAttempts is how often a read begins anew because its segment was deleted under it.
-const readAttempts = 3
-
 // Read finds whole batches from the one with offset on: up to maxBytes, but at least one if minOne, and none that has offsets at or
 // above upTo. The region is empty if there is nothing of that kind. Errors: OffsetOutOfRange; a *DamageError; those of the disk.
 func (l *Log) Read(offset int64, maxBytes int, minOne bool, upTo int64) (Slice, error) {
-	for attempt := 0; ; attempt++ {
+	for {
 		v := l.view()
-		if offset < v.segments[0].base || offset > v.end {
-			return Slice{}, fmt.Errorf("offset %d of %s, whose log has offsets from %d to %d: %w", offset, l.tp, v.segments[0].base, v.end, kerr.OffsetOutOfRange)
-		}
 		s, err := l.read(v, reading{offset, maxBytes, minOne, min(upTo, v.end)})
-		if errors.Is(err, fs.ErrClosed) && attempt < readAttempts {
-			continue
+		if l.view().generation == v.generation {
+			return s, l.explain(err)
 		}
-		return s, err
+		s.Release() // something was taken away while we looked
 	}
 }
 
@@ -69,6 +61,9 @@ type reading struct {
 }
 
 func (l *Log) read(v view, r reading) (Slice, error) {
+	if r.offset < v.segments[0].base || r.offset > v.end {
+		return Slice{}, fmt.Errorf("offset %d of %s, whose log has offsets from %d to %d: %w", r.offset, l.tp, v.segments[0].base, v.end, kerr.OffsetOutOfRange)
+	}
 	for i := v.find(r.offset); i < len(v.segments) && r.offset < r.upTo; i++ {
 		s := v.segments[i]
 		size, end := v.bounds(i)
@@ -77,7 +72,7 @@ func (l *Log) read(v view, r reading) (Slice, error) {
 			return Slice{}, err
 		}
 		if found {
-			return l.slice(s, position, size, end, r)
+			return l.slice(v, s, position, size, end, r)
 		}
 	}
 	return Slice{Next: r.offset}, nil // compaction has removed everything from offset on
@@ -104,9 +99,12 @@ func (l *Log) remembered(s *segment, offset int64) (int64, bool) {
 }
 
 // remember notes where a reader that goes on will begin.
-func (l *Log) remember(p place) {
+func (l *Log) remember(v view, p place) {
 	l.pub.Lock()
 	defer l.pub.Unlock()
+	if l.published.generation != v.generation {
+		return
+	}
 	for i := range l.recent {
 		if l.recent[i] == p {
 			return
@@ -117,7 +115,7 @@ func (l *Log) remember(p place) {
 }
 
 // slice pins the batches from position on.
-func (l *Log) slice(s *segment, position, size, segmentEnd int64, r reading) (Slice, error) {
+func (l *Log) slice(v view, s *segment, position, size, segmentEnd int64, r reading) (Slice, error) {
 	file, err := s.pin()
 	if err != nil {
 		return Slice{}, err
@@ -127,7 +125,7 @@ func (l *Log) slice(s *segment, position, size, segmentEnd int64, r reading) (Sl
 		file.Unpin()
 		return Slice{Next: r.offset}, err
 	}
-	l.remember(place{next, s, end})
+	l.remember(v, place{next, s, end})
 	return Slice{File: file.File, Pos: position, Len: int(end - position), Next: next, Pin: file}, nil
 }
 

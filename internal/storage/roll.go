@@ -17,23 +17,22 @@ func (l *Log) maybeRoll(b record.Batch, nowMs int64, cfg *LogConfig) error {
 	size := s.size.Load()
 	full := size > int64(cfg.SegmentBytes)-int64(len(b))
 	switch {
+	case b.LastOffset()-s.base > math.MaxInt32:
 	case size == 0:
-		if b.LastOffset()-s.base <= math.MaxInt32 {
-			return nil
-		}
+		return nil
 	case full, l.tooOld(s, b, nowMs, cfg):
 	case s.offsets.full(0), s.times.full(1):
-	case b.LastOffset()-s.base > math.MaxInt32:
 	default:
 		return nil
 	}
-	return l.roll(v.end, nowMs, cfg)
+	// A leader whose log was compacted may leave out more offsets than a segment can hold.
+	return l.roll(max(v.end, b.BaseOffset()), nowMs, cfg)
 }
 
 // tooOld says that a segment has been waiting for so long that it ends: by the clock of the records if they have times, else by ours.
 func (l *Log) tooOld(s *segment, b record.Batch, nowMs int64, cfg *LogConfig) bool {
 	limit := cfg.SegmentMs - l.jitter(s, cfg)
-	if s.firstTimestamp >= 0 && b.MaxTimestamp() >= 0 {
+	if s.firstTimestamp >= 0 {
 		return b.MaxTimestamp()-s.firstTimestamp > limit
 	}
 	return nowMs-s.createdMs > limit
@@ -56,7 +55,7 @@ func (l *Log) jitter(s *segment, cfg *LogConfig) int64 {
 func (l *Log) roll(base, nowMs int64, cfg *LogConfig) error {
 	v := l.published
 	old := v.active()
-	if old.base == base { // empty: it is full of nothing, or was made for offsets that never came
+	if old.base == base {
 		return fmt.Errorf("roll segment %s: it is empty", old.path(logSuffix))
 	}
 	if err := old.seal(); err != nil {
@@ -67,11 +66,12 @@ func (l *Log) roll(base, nowMs int64, cfg *LogConfig) error {
 		return err
 	}
 	next := newSegment(l.fsys, l.dir, base, nowMs)
-	l.dirDirty = true
+	l.names++
 	if err := next.create(cfg.IndexBytes); err != nil {
 		return err
 	}
-	l.publish(view{append(slices.Clip(slices.Clone(v.segments)), next), 0, v.end})
+	v.segments, v.size = append(slices.Clip(v.segments), next), 0
+	l.publish(v)
 	l.logger.Info(fmt.Sprintf("Rolled new log segment at offset %d of %s", base, l.tp))
 	if !l.keepIndexes { // the metadata log is flushed by raft
 		l.env.Go("flush-log", func() {
@@ -91,7 +91,7 @@ func (l *Log) writeSnapshot(offset int64) error {
 	if err != nil {
 		return fmt.Errorf("create producer snapshot %s: %w", path, err)
 	}
-	l.dirDirty = true
+	l.names++
 	if _, err := f.WriteAt(l.producers.encodeSnapshot(), 0); err != nil {
 		return errors.Join(fmt.Errorf("write producer snapshot %s: %w", path, err), f.Close())
 	}
@@ -139,17 +139,21 @@ func (l *Log) flushLocked(nowMs int64) error {
 
 // flushing is a flush under way.
 type flushing struct {
-	l       *Log
-	sealed  []*segment
-	active  *segment // nil if it is not to be synced
-	syncDir bool
-	upTo    int64
+	l      *Log
+	sealed []*segment
+	active *segment // nil if it is not to be synced
+	names  uint64   // changes of names that will be durable
+	dir    string   // the folder to be synced; empty if that is not needed
+	upTo   int64
 }
 
 // flushJob says what has to be synced so that everything below offset is durable. mu is held.
 func (l *Log) flushJob(offset int64) flushing {
 	v := l.published
-	j := flushing{l: l, syncDir: l.dirDirty, upTo: min(offset, v.end)}
+	j := flushing{l: l, names: l.names, upTo: min(offset, v.end)}
+	if l.names != l.synced {
+		j.dir = l.dir
+	}
 	for _, s := range l.unsynced {
 		if s.base < offset {
 			j.sealed = append(j.sealed, s)
@@ -158,7 +162,6 @@ func (l *Log) flushJob(offset int64) flushing {
 	if a := v.active(); a.base < j.upTo && l.recoveryPoint.Load() < j.upTo {
 		j.active = a
 	}
-	l.dirDirty = false
 	l.lastFlush = l.env.Now().UnixMilli()
 	return j
 }
@@ -181,9 +184,9 @@ func (j flushing) run() error {
 			return err
 		}
 	}
-	if j.syncDir {
-		if err := j.l.fsys.SyncDir(j.l.dir); err != nil {
-			return fmt.Errorf("sync folder %s: %w", j.l.dir, err)
+	if j.dir != "" {
+		if err := j.l.fsys.SyncDir(j.dir); err != nil {
+			return fmt.Errorf("sync folder %s: %w", j.dir, err)
 		}
 	}
 	return nil
@@ -192,6 +195,7 @@ func (j flushing) run() error {
 // flushed takes note of what is durable now. mu is held.
 func (l *Log) flushed(j flushing) {
 	l.unsynced = slices.DeleteFunc(l.unsynced, func(s *segment) bool { return slices.Contains(j.sealed, s) })
+	l.synced = max(l.synced, j.names)
 	if j.upTo > l.recoveryPoint.Load() {
 		l.recoveryPoint.Store(j.upTo)
 	}

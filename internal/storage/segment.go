@@ -179,13 +179,10 @@ func (s *segment) seal() error {
 // sync makes everything durable but the names of the files.
 func (s *segment) sync() error {
 	f, err := s.handle()
-	if errors.Is(err, fs.ErrClosed) {
-		return nil // deleted meanwhile
-	}
 	if err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
+	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync segment %s: %w", s.path(logSuffix), err)
 	}
 	return errors.Join(s.offsets.sync(), s.times.sync(), s.txns.sync())

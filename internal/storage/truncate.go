@@ -13,46 +13,70 @@ import (
 	"github.com/ottla-io/ottla/internal/record"
 )
 
-// TruncateTo removes everything at and above offset. A batch that reaches above it goes as a whole.
+// TruncateTo removes everything at and above offset. A batch that reaches above it goes as a whole. What was removed stays removed
+// after a crash: else it might come back among what is appended next.
 func (l *Log) TruncateTo(offset int64) error {
+	return l.retreat(func(v view) error {
+		switch {
+		case offset >= v.end:
+			return nil
+		case offset <= v.segments[0].base:
+			return l.restartAt(offset)
+		}
+		l.logger.Info(fmt.Sprintf("Truncating %s to offset %d", l.tp, offset))
+		return l.truncate(v, offset)
+	})
+}
+
+// retreat runs a truncation. A recovery point that was noted above the new end would vouch for what is appended next, and a start
+// hide it.
+func (l *Log) retreat(truncate func(v view) error) error {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.failure != nil || l.closed {
+		defer l.mu.Unlock()
 		return l.unusable()
 	}
-	v := l.published
-	if offset >= v.end {
-		return nil
+	start := l.start.Load()
+	err := l.check(truncate(l.published))
+	stale := l.recoveryPoint.Load() < l.noted.Load() || l.start.Load() < start
+	l.mu.Unlock()
+	if err == nil && stale && l.onRetreat != nil {
+		err = l.onRetreat()
 	}
-	if offset <= v.segments[0].base {
-		return l.check(l.restartAt(offset))
-	}
-	l.logger.Info(fmt.Sprintf("Truncating %s to offset %d", l.tp, offset))
-	return l.check(l.truncate(v, offset))
+	return err
 }
 
 func (l *Log) truncate(v view, offset int64) error {
 	keep := v.find(offset)
-	if v.segments[keep].base == offset && keep > 0 {
+	if v.segments[keep].base == offset {
 		keep-- // it would be empty
-	}
-	if err := l.removeSegments(v.segments[keep+1:]); err != nil {
-		return err
 	}
 	s := v.segments[keep]
 	size, _ := v.bounds(keep)
-	end, err := s.truncate(offset, size)
+	position, end, found, err := s.locate(offset, size)
 	if err != nil {
 		return err
+	}
+	if !found {
+		position, end = size, offset
+	}
+	l.start.Store(min(l.start.Load(), end))
+	l.high.Store(min(l.high.Load(), end))
+	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), end))
+	l.retract(view{segments: slices.Clone(v.segments[:keep+1]), size: position, end: end})
+	if err := l.removeLast(v.segments[keep+1:], end); err != nil {
+		return err
+	}
+	if found {
+		if err := l.cut(s, position, end); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(s.offsets.preallocate(l.cfg.Load().IndexBytes), s.times.preallocate(l.cfg.Load().IndexBytes)); err != nil {
 		return err
 	}
-	l.unsynced = slices.DeleteFunc(l.unsynced, func(u *segment) bool { return u.base >= s.base })
-	l.publish(view{slices.Clone(v.segments[:keep+1]), s.size.Load(), end})
-	l.forgetPlaces()
-	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), end))
-	l.high.Store(min(l.high.Load(), end))
 	l.epochs.truncateEnd(end)
 	if err := l.epochs.flush(); err != nil {
 		return err
@@ -60,54 +84,83 @@ func (l *Log) truncate(v view, offset int64) error {
 	return l.reloadProducers(end)
 }
 
-// truncate cuts the segment, size bytes of which are batches, at the batch that reaches offset, and returns the offset it ends at.
-func (s *segment) truncate(offset, size int64) (int64, error) {
-	position, base, found, err := s.locate(offset, size)
-	if err != nil {
-		return 0, err
+// removeLast removes segments at the end of the log and the producer snapshots behind end, one after the other: whatever a crash
+// leaves of them has no gap.
+func (l *Log) removeLast(segments []*segment, end int64) error {
+	if err := errors.Join(l.removeSnapshots(func(o int64) bool { return o > end }), l.syncNames()); err != nil {
+		return err
 	}
-	if !found {
-		return offset, nil
+	for _, s := range slices.Backward(segments) {
+		if err := errors.Join(l.removeSegments([]*segment{s}), l.syncNames()); err != nil {
+			return err
+		}
 	}
-	if err := s.cutFile(position); err != nil {
-		return 0, err
-	}
-	s.size.Store(position)
-	if err := errors.Join(s.offsets.truncate(base), s.times.truncate(base), s.txns.truncate(base)); err != nil {
-		return 0, err
-	}
-	if position == 0 {
-		s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
-		return base, nil
-	}
-	return base, s.readMaxTimestamp()
+	return nil
 }
 
-// cutFile shortens the file of the records. Where somebody reads it, a copy takes its place.
-func (s *segment) cutFile(size int64) error {
+// syncNames makes the names in the folder durable. mu is held.
+func (l *Log) syncNames() error {
+	if l.names == l.synced {
+		return nil
+	}
+	if err := l.fsys.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("sync folder %s: %w", l.dir, err)
+	}
+	l.synced = l.names
+	return nil
+}
+
+// cut shortens a segment to its first size bytes, behind which the batch with the offset base began.
+func (l *Log) cut(s *segment, size, base int64) error {
+	copied, err := s.cutFile(size)
+	if err != nil {
+		return err
+	}
+	if copied {
+		l.names++
+		if err := l.syncNames(); err != nil {
+			return err
+		}
+	}
+	s.size.Store(size)
+	if err := errors.Join(s.offsets.truncate(base), s.times.truncate(base), s.txns.truncate(base)); err != nil {
+		return err
+	}
+	if size == 0 {
+		s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
+		return nil
+	}
+	return s.readMaxTimestamp()
+}
+
+// cutFile shortens the file of the records for good. Where somebody reads it, a copy takes its place.
+func (s *segment) cutFile(size int64) (copied bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.handleLocked()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if f.owners.Load() == 1 {
 		if err := f.Truncate(size); err != nil {
-			return fmt.Errorf("truncate segment %s to %d: %w", f.Name(), size, err)
+			return false, fmt.Errorf("truncate segment %s to %d: %w", f.Name(), size, err)
 		}
-		return nil
+		if err := f.Sync(); err != nil {
+			return false, fmt.Errorf("sync segment %s: %w", f.Name(), err)
+		}
+		return false, nil
 	}
 	path := s.path(logSuffix)
 	next, err := copyFile(s.fsys, f, path+truncatedSuffix, size)
 	if err != nil {
-		return fmt.Errorf("copy segment %s: %w", path, err)
+		return false, fmt.Errorf("copy segment %s: %w", path, err)
 	}
 	if err := s.fsys.Rename(path+truncatedSuffix, path); err != nil {
-		return errors.Join(err, next.Close())
+		return false, errors.Join(err, next.Close())
 	}
 	s.file = &sharedFile{File: next}
 	s.file.owners.Store(1)
-	return f.release()
+	return true, f.release()
 }
 
 func copyFile(fsys env.FS, from env.File, path string, size int64) (env.File, error) {
@@ -134,46 +187,34 @@ func copyFile(fsys env.FS, from env.File, path string, size int64) (env.File, er
 
 // TruncateFullyAndStartAt removes everything; the log is empty at offset.
 func (l *Log) TruncateFullyAndStartAt(offset int64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failure != nil || l.closed {
-		return l.unusable()
-	}
-	return l.check(l.restartAt(offset))
+	return l.retreat(func(view) error { return l.restartAt(offset) })
 }
 
 func (l *Log) restartAt(offset int64) error {
 	l.logger.Info(fmt.Sprintf("Truncate and start %s at offset %d", l.tp, offset))
-	v := l.published
-	if err := l.removeSegments(v.segments); err != nil {
-		return err
-	}
+	old := l.published.segments
 	s := newSegment(l.fsys, l.dir, offset, l.env.Now().UnixMilli())
-	l.dirDirty = true
-	if err := s.create(l.cfg.Load().IndexBytes); err != nil {
-		return err
-	}
-	l.unsynced = nil
-	l.publish(view{[]*segment{s}, 0, offset})
-	l.forgetPlaces()
 	l.start.Store(offset)
-	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
 	l.high.Store(offset)
+	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
+	l.retract(view{segments: []*segment{s}, end: offset})
 	l.epochs.clear()
 	l.producers.reset()
 	l.noteUndecided()
-	if err := l.removeSnapshots(func(int64) bool { return true }); err != nil {
+	if err := l.removeLast(old, -1); err != nil {
 		return err
 	}
-	return l.epochs.flush()
+	l.names++
+	return errors.Join(s.create(l.cfg.Load().IndexBytes), l.epochs.flush(), l.syncNames())
 }
 
-// removeSegments takes segments away at once: files are renamed, and removed after the delay of the settings. mu is held.
+// removeSegments takes segments away at once: files are renamed, and removed after the delay of the settings. mu and flushMu are
+// held.
 func (l *Log) removeSegments(segments []*segment) error {
 	if len(segments) == 0 {
 		return nil
 	}
-	l.dirDirty = true
+	l.names++
 	for _, s := range segments {
 		l.logger.Info(fmt.Sprintf("Deleting segment of %s with base offset %d and size %d", l.tp, s.base, s.size.Load()))
 		if err := errors.Join(s.markDeleted(), s.close()); err != nil {
@@ -205,7 +246,7 @@ func (l *Log) removeSnapshots(fits func(offset int64) bool) error {
 		if err := l.fsys.Remove(l.path(offsetName(o, snapshotSuffix))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove producer snapshot: %w", err)
 		}
-		l.dirDirty = true
+		l.names++
 	}
 	return nil
 }
@@ -249,6 +290,8 @@ func (l *Log) AdvanceStart(offset int64) error {
 
 // DeleteOldSegments removes the segments whose time is over or that lie below the start, and what the log has too much.
 func (l *Log) DeleteOldSegments(nowMs int64) error {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failure != nil || l.closed {
@@ -273,13 +316,12 @@ func (l *Log) DeleteOldSegments(nowMs int64) error {
 // dropFirst deletes the first n segments; others follow.
 func (l *Log) dropFirst(v view, n int) error {
 	rest := slices.Clone(v.segments[n:])
-	l.publish(view{rest, v.size, v.end})
-	l.forgetPlaces()
 	base := rest[0].base
 	if base > l.start.Load() {
 		l.start.Store(base)
 		l.epochs.truncateStart(base)
 	}
+	l.retract(view{segments: rest, size: v.size, end: v.end})
 	if err := l.removeSegments(v.segments[:n]); err != nil {
 		return err
 	}
