@@ -12,7 +12,7 @@ import (
 func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ottla": main, "kafka-topics.sh": main, "kafka-metadata-quorum.sh": main})
+	testscript.Main(m, map[string]func(){"ottla": main, "kafka-topics.sh": main, "kafka-metadata-quorum.sh": main, "kafka-storage.sh": main})
 }
 
 // The stories in testdata/script show the tools as a user meets them.
