@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -125,7 +126,7 @@ func (ld *loading) list() error {
 		switch {
 		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, truncatedSuffix):
 			l.names++
-			if err := l.fsys.Remove(l.path(name)); err != nil {
+			if err := l.fsys.Remove(l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the life before may just have done it
 				return fmt.Errorf("remove %s: %w", name, err)
 			}
 		case strings.HasSuffix(name, swapSuffix):
@@ -147,7 +148,7 @@ func (ld *loading) list() error {
 		if !bases[base] {
 			l.logger.Warn("Found an orphaned index file, whose segment does not exist", "file", l.path(name))
 			l.names++
-			if err := l.fsys.Remove(l.path(name)); err != nil {
+			if err := l.fsys.Remove(l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the life before may just have done it
 				return fmt.Errorf("remove orphaned index: %w", err)
 			}
 		}
