@@ -63,6 +63,14 @@ func (h *held) metadata(ctx *rpc.Context, _ *protocol.MetadataRequest, respond f
 	h.came <- ctx.ClientID
 }
 
+// answer lets request i go.
+func (h *held) answer(i int) {
+	h.mu.Lock()
+	call := h.calls[i]
+	h.mu.Unlock()
+	call()
+}
+
 // testServer is a server that knows ApiVersions, and Metadata that waits.
 func testServer(t testing.TB, o Options) (s *Server, addr string, h *held, log *lines) {
 	t.Helper()
@@ -248,7 +256,7 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	for _, i := range []int{2, 1, 0} {
-		h.calls[i]()
+		h.answer(i)
 	}
 	for want := range uint32(3) {
 		if got := binary.BigEndian.Uint32(p.read()); got != want {
@@ -270,7 +278,7 @@ func TestInFlightIsBounded(t *testing.T) {
 		h.mu.Lock()
 		most = max(most, len(h.calls)-answered)
 		h.mu.Unlock()
-		h.calls[answered]()
+		h.answer(answered)
 		if got := binary.BigEndian.Uint32(p.read()); got != uint32(answered) {
 			t.Fatalf("answer %d came, want %d", got, answered)
 		}
@@ -382,7 +390,7 @@ func TestServe(t *testing.T) {
 	if got := <-h.came; got != "early" {
 		t.Fatalf("%s was served", got)
 	}
-	h.calls[1]()
+	h.answer(1)
 	if got := binary.BigEndian.Uint32(p.read()); got != 5 {
 		t.Errorf("answer %d", got)
 	}

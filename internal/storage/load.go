@@ -328,7 +328,9 @@ func (ld *loading) recover(i int) (cut bool, err error) {
 	if err := ld.preloadProducers(s.base); err != nil {
 		return false, err
 	}
-	l.epochs.truncateEnd(s.base)
+	if ld.needsRecovery(i) { // and so do all behind it; else only the indexes are made again
+		l.epochs.truncateEnd(s.base)
+	}
 	valid, err := ld.replay(s, f, fileSize)
 	var damage *DamageError
 	if err != nil && !errors.As(err, &damage) {
