@@ -272,11 +272,30 @@ func (ld *loading) openSound(i int) (recover bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	if s.readMaxTimestamp() != nil || ld.readFirst(s) != nil {
+	if s.checkLastEntry() != nil || s.readMaxTimestamp() != nil || ld.readFirst(s) != nil {
 		ld.l.logger.Warn("A segment is not what it should be; it is read as a whole", "file", s.path(logSuffix))
 		return true, nil
 	}
 	return false, nil
+}
+
+// checkLastEntry looks whether the last entry of the offset index leads to the batch that it speaks of.
+func (s *segment) checkLastEntry() error {
+	if s.offsets.count.Load() == 0 {
+		return nil
+	}
+	position, err := s.offsets.lookup(math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	last := s.offsets.last.Load()
+	err2 := s.scan(position, s.size.Load(), func(h record.Batch, _ int64) bool {
+		if h.LastOffset() != last {
+			err = &DamageError{s.offsets.path, position, fmt.Sprintf("an entry of offset %d leads to a batch that ends with %d", last, h.LastOffset())}
+		}
+		return false
+	})
+	return errors.Join(err, err2)
 }
 
 func (ld *loading) readFirst(s *segment) error {
@@ -325,7 +344,7 @@ func (ld *loading) recover(i int) (cut bool, err error) {
 	if err := s.resetIndexes(ld.o.Config.IndexBytes); err != nil {
 		return false, err
 	}
-	if err := ld.preloadProducers(s.base); err != nil {
+	if err := ld.preloadProducers(i); err != nil {
 		return false, err
 	}
 	if ld.needsRecovery(i) { // and so do all behind it; else only the indexes are made again
@@ -449,8 +468,7 @@ func (ld *loading) replayBatch(s *segment, b record.Batch, position int64) error
 func (ld *loading) activate() error {
 	l := ld.l
 	if len(ld.segments) == 0 {
-		ld.segments = []*segment{newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)}
-		l.names++
+		return ld.begin()
 	}
 	s := ld.segments[len(ld.segments)-1]
 	ld.end = s.base
@@ -470,21 +488,35 @@ func (ld *loading) activate() error {
 		if err := ld.drop(ld.segments, "Deleting a segment below the start offset"); err != nil {
 			return err
 		}
-		s = newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)
-		ld.segments, ld.end = []*segment{s}, ld.o.StartOffset
-		l.epochs.clear()
+		return ld.begin()
 	}
 	return s.create(ld.o.Config.IndexBytes)
 }
 
+// begin makes an empty log. What is left of an older one, of which all segments are gone, says nothing about it.
+func (ld *loading) begin() error {
+	l := ld.l
+	s := newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)
+	ld.segments, ld.end = []*segment{s}, ld.o.StartOffset
+	l.names++
+	l.epochs.clear()
+	return errors.Join(l.removeSnapshots(func(int64) bool { return true }), s.create(ld.o.Config.IndexBytes))
+}
+
 // preloadProducers brings the producer state to the beginning of a segment that is recovered: its transaction index depends on it.
-func (ld *loading) preloadProducers(base int64) error {
-	return ld.l.loadProducers(ld.segments, base, base)
+// The snapshot there may have been lost, and once the segments before it are deleted nothing else knows what it says.
+func (ld *loading) preloadProducers(i int) error {
+	l, base := ld.l, ld.segments[i].base
+	from, err := l.loadProducers(ld.segments, base, base)
+	if err == nil && from != base && i > 0 {
+		err = l.writeSnapshot(base)
+	}
+	return err
 }
 
 // reloadProducers brings the producer state to end: from the newest snapshot, and from the log behind that.
 func (l *Log) reloadProducers(end int64) error {
-	if err := l.loadProducers(l.published.segments, end, end); err != nil {
+	if _, err := l.loadProducers(l.published.segments, end, end); err != nil {
 		return err
 	}
 	l.producers.onHighWatermark(l.high.Load())
@@ -492,14 +524,13 @@ func (l *Log) reloadProducers(end int64) error {
 	return nil
 }
 
-// loadProducers brings the producer state to offset end, with the newest snapshot at or below atMost.
-func (l *Log) loadProducers(segments []*segment, atMost, end int64) error {
+// loadProducers brings the producer state to offset end, with the newest snapshot at or below atMost; from is the offset of that one.
+func (l *Log) loadProducers(segments []*segment, atMost, end int64) (from int64, err error) {
 	offsets, err := l.snapshotOffsets()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	l.producers.reset()
-	from := int64(0)
 	now := l.env.Now().UnixMilli()
 	for i := len(offsets) - 1; i >= 0; i-- {
 		if offsets[i] > atMost {
@@ -517,10 +548,10 @@ func (l *Log) loadProducers(segments []*segment, atMost, end int64) error {
 		l.logger.Warn("Deleting an unreadable producer snapshot", "file", path, "err", err)
 		l.producers.reset()
 		if err := l.fsys.Remove(path); err != nil {
-			return fmt.Errorf("remove producer snapshot: %w", err)
+			return 0, fmt.Errorf("remove producer snapshot: %w", err)
 		}
 	}
-	return l.replayProducers(segments, from, end)
+	return from, l.replayProducers(segments, from, end)
 }
 
 // replayProducers takes note of the batches in [from, end).

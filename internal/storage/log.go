@@ -159,14 +159,14 @@ func (l *Log) TopicID() uuid.UUID {
 	return l.topicID
 }
 
-// adopt gives a log the id of its topic that a crash has taken from its folder.
+// adopt gives a log the id of its topic: a new one, or one from whose folder a crash has taken it.
 func (l *Log) adopt(id uuid.UUID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := WritePartitionMetadata(l.fsys, l.dir, id); err != nil {
 		return l.check(err)
 	}
-	l.topicID = id
+	l.topicID, l.synced = id, l.names
 	return nil
 }
 

@@ -275,16 +275,19 @@ func (m *Manager) create(dir *directory, tp TopicPartition, topicID uuid.UUID, c
 	if err := m.fsys.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if !topicID.IsZero() {
-		if err := WritePartitionMetadata(m.fsys, path, topicID); err != nil {
-			return nil, err
-		}
-	}
 	if err := m.fsys.SyncDir(dir.Path); err != nil {
 		return nil, err
 	}
-	return OpenLog(m.env, LogOptions{Dir: path, TopicPartition: tp, TopicID: topicID, Config: cfg, Clean: true,
+	l, err := OpenLog(m.env, LogOptions{Dir: path, TopicPartition: tp, TopicID: topicID, Config: cfg, Clean: true,
 		OnFailure: m.failed(dir), OnDirty: m.noteDirty, OnRetreat: m.retreated(dir)})
+	if err != nil || topicID.IsZero() {
+		return l, err
+	}
+	// This syncs the folder: a log does not lose its first segment, and have others.
+	if err := l.adopt(topicID); err != nil {
+		return nil, errors.Join(err, l.closeFiles())
+	}
+	return l, nil
 }
 
 // failed is what a log calls when its disk fails, under its own lock.

@@ -87,15 +87,12 @@ func (l *Log) truncate(v view, offset int64) error {
 // removeLast removes segments at the end of the log and the producer snapshots behind end, one after the other: whatever a crash
 // leaves of them has no gap.
 func (l *Log) removeLast(segments []*segment, end int64) error {
-	if err := errors.Join(l.removeSnapshots(func(o int64) bool { return o > end }), l.syncNames()); err != nil {
-		return err
-	}
 	for _, s := range slices.Backward(segments) {
 		if err := errors.Join(l.removeSegments([]*segment{s}), l.syncNames()); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(l.removeSnapshots(func(o int64) bool { return o > end }), l.syncNames())
 }
 
 // syncNames makes the names in the folder durable. mu is held.
