@@ -92,7 +92,7 @@ func (n *Node) open() error {
 		return err
 	}
 	o := server.OptionsFrom(n.cfg)
-	o.Image, o.KRaftVersion = n.image, n.quorum.KRaftVersion
+	o.ClusterID, o.Image, o.KRaftVersion = n.ensemble.ClusterID, n.image, n.quorum.KRaftVersion
 	n.server = server.New(n.env, o)
 	if err := n.listen(); err != nil { // before all else: endpoints may want to know a port
 		return err

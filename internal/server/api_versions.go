@@ -15,6 +15,7 @@ import (
 // versions answers ApiVersions on one kind of listener.
 type versions struct {
 	o     *Options
+	kind  Kind
 	table map[int16]*api
 }
 
@@ -26,12 +27,13 @@ func validSoftware(req *protocol.ApiVersionsRequest) bool {
 }
 
 // answer is ApiVersions, key 18, versions 0–5. v3: the client's software (KIP-511), features (KIP-584). v4: features whose lowest level is
-// 0 (KIP-1022). v5: the cluster and node that is meant. Path: the table → features of the image. Errors: 42 a name or
-// version of software that is none; 35 in version 0 for versions that do not exist.
+// 0 (KIP-1022). v5: whom the client believes to be talking to (KIP-1242). Path: the table → features of the image. Errors: 42 a name or
+// version of software that is none, or cluster without node or the other way round; 129 a broker that is another one; 35 in version 0 for
+// versions that do not exist.
 func (v *versions) answer(ctx *rpc.Context, req *protocol.ApiVersionsRequest, respond func(*protocol.ApiVersionsResponse)) {
 	resp := protocol.NewApiVersionsResponse()
-	if ctx.APIVersion >= 3 && !validSoftware(req) {
-		resp.ErrorCode = kerr.InvalidRequest.Code
+	if err := v.check(ctx.APIVersion, req); err != nil {
+		resp.ErrorCode = err.Code
 		respond(resp)
 		return
 	}
@@ -40,6 +42,20 @@ func (v *versions) answer(ctx *rpc.Context, req *protocol.ApiVersionsRequest, re
 	}
 	v.features(resp, ctx.APIVersion)
 	respond(resp)
+}
+
+func (v *versions) check(version int16, req *protocol.ApiVersionsRequest) *kerr.Error {
+	switch {
+	case version < 3:
+	case !validSoftware(req):
+		return kerr.InvalidRequest
+	case version < 5 || req.ClusterId == nil && req.NodeId == -1:
+	case req.ClusterId == nil || req.NodeId == -1:
+		return kerr.InvalidRequest
+	case v.kind == OnBroker && (*req.ClusterId != v.o.ClusterID || req.NodeId != v.o.NodeID): // a controller does not mind
+		return kerr.RebootstrapRequired
+	}
+	return nil
 }
 
 // advertised is what clients are told of an API. Produce is there from version 0 on, although the first three end the connection:

@@ -69,12 +69,16 @@ type response[P any] interface {
 // typed is the handler of an API: a method of one of the targets. Its request is its own as long as it has not
 // responded, and responding with nil says that there is no answer.
 func typed[T, Q, P any, PQ request[Q], PP response[P]](fn func(T, *rpc.Context, *Q, func(*P))) handler {
+	return newTyped[T, Q, P, PQ, PP](fn)
+}
+
+func newTyped[T, Q, P any, PQ request[Q], PP response[P]](fn func(T, *rpc.Context, *Q, func(*P))) *typedHandler[T, Q, P, PQ, PP] {
 	return &typedHandler[T, Q, P, PQ, PP]{fn: fn}
 }
 
 // typedPooled is typed for handlers that do not keep context or request after they responded.
 func typedPooled[T, Q, P any, PQ request[Q], PP response[P]](fn func(T, *rpc.Context, *Q, func(*P))) handler {
-	h := &typedHandler[T, Q, P, PQ, PP]{fn: fn}
+	h := newTyped[T, Q, P, PQ, PP](fn)
 	h.pool = new(sync.Pool)
 	return h
 }
@@ -97,20 +101,23 @@ func (h *typedHandler[T, Q, P, PQ, PP]) bind(t *Targets) func() exchange {
 	if !ok {
 		return nil
 	}
-	return func() exchange {
-		if h.pool != nil {
-			if x, _ := h.pool.Get().(*typedCall[T, Q, P, PQ, PP]); x != nil && any(x.target) == any(target) {
-				return x
-			}
+	return func() exchange { return h.with(target) }
+}
+
+// with makes an exchange whose request goes to a target.
+func (h *typedHandler[T, Q, P, PQ, PP]) with(target T) exchange {
+	if h.pool != nil {
+		if x, _ := h.pool.Get().(*typedCall[T, Q, P, PQ, PP]); x != nil && any(x.target) == any(target) {
+			return x
 		}
-		x := &typedCall[T, Q, P, PQ, PP]{h: h, target: target}
-		x.respond = x.answer
-		x.sent = x.done
-		if h.pool != nil {
-			x.again = x
-		}
-		return x
 	}
+	x := &typedCall[T, Q, P, PQ, PP]{h: h, target: target}
+	x.respond = x.answer
+	x.sent = x.done
+	if h.pool != nil {
+		x.again = x
+	}
+	return x
 }
 
 func (x *typedCall[T, Q, P, PQ, PP]) base() *call { return &x.call }
@@ -212,14 +219,16 @@ func (h *fetchHandler[T]) bind(t *Targets) func() exchange {
 	if !ok {
 		return nil
 	}
-	return func() exchange {
-		if x, _ := h.pool.Get().(*fetchCall[T]); x != nil && any(x.target) == any(target) {
-			return x
-		}
-		x := &fetchCall[T]{h: h, target: target}
-		x.respond, x.sent, x.again = x.answer, x.done, x
+	return func() exchange { return h.with(target) }
+}
+
+func (h *fetchHandler[T]) with(target T) exchange {
+	if x, _ := h.pool.Get().(*fetchCall[T]); x != nil && any(x.target) == any(target) {
 		return x
 	}
+	x := &fetchCall[T]{h: h, target: target}
+	x.respond, x.sent, x.again = x.answer, x.done, x
+	return x
 }
 
 func (x *fetchCall[T]) base() *call { return &x.call }

@@ -39,6 +39,7 @@ var apis = []row{
 	{protocol.KeySyncGroup, 0, 5, OnBroker, typed((*group.Service).SyncGroup)},                             // coordinator/group/handle_sync_group.go
 	{protocol.KeyDescribeGroups, 0, 6, OnBroker, typed((*group.Service).DescribeGroups)},                   // coordinator/group/handle_describe_groups.go
 	{protocol.KeyListGroups, 0, 5, OnBroker, typed((*group.Service).ListGroups)},                           // coordinator/group/handle_list_groups.go
+	{protocol.KeySaslHandshake, 0, 1, OnBroker, typed((*sasl).Handshake)},                                  // server/sasl.go
 	{protocol.KeyApiVersions, 0, 5, OnBroker, typed((*versions).answer)},                                   // server/api_versions.go
 	{protocol.KeyCreateTopics, 2, 7, OnBroker, forward},                                                    // broker/forward.go, controller/handle_topics.go
 	{protocol.KeyDeleteTopics, 1, 6, OnBroker, forward},                                                    // controller/handle_topics.go
@@ -48,6 +49,7 @@ var apis = []row{
 	{protocol.KeyDescribeConfigs, 1, 4, OnBroker, typed((*broker.Broker).DescribeConfigs)},                 // broker/handle_describe_configs.go
 	{protocol.KeyAlterConfigs, 0, 2, OnBroker, typed((*broker.Broker).AlterConfigs)},                       // broker/handle_alter_configs.go
 	{protocol.KeyDescribeLogDirs, 1, 5, OnBroker, typed((*broker.Broker).DescribeLogDirs)},                 // broker/handle_describe_log_dirs.go
+	{protocol.KeySaslAuthenticate, 0, 2, OnBroker, typed((*sasl).Authenticate)},                            // server/sasl.go
 	{protocol.KeyCreatePartitions, 0, 3, OnBroker, forward},                                                // controller/handle_topics.go
 	{protocol.KeyDeleteGroups, 0, 3, OnBroker, typed((*group.Service).DeleteGroups)},                       // coordinator/group/handle_delete_groups.go
 	{protocol.KeyElectLeaders, 0, 2, OnBroker, forward},                                                    // controller/handle_partitions.go
@@ -65,10 +67,12 @@ var apis = []row{
 	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                            // controller/handle_cluster.go
 
 	{protocol.KeyFetch, 4, 18, OnController, fetch((*raft.Quorum).Fetch)},                                                      // raft/fetch.go
+	{protocol.KeySaslHandshake, 0, 1, OnController, typed((*sasl).Handshake)},                                                  // server/sasl.go
 	{protocol.KeyApiVersions, 0, 5, OnController, typed((*versions).answer)},                                                   // server/api_versions.go
 	{protocol.KeyCreateTopics, 2, 7, OnController, typed((*controller.Controller).CreateTopics)},                               // controller/handle_topics.go
 	{protocol.KeyDeleteTopics, 1, 6, OnController, typed((*controller.Controller).DeleteTopics)},                               // controller/handle_topics.go
 	{protocol.KeyAlterConfigs, 0, 2, OnController, typed((*controller.Controller).AlterConfigs)},                               // controller/handle_configs.go
+	{protocol.KeySaslAuthenticate, 0, 2, OnController, typed((*sasl).Authenticate)},                                            // server/sasl.go
 	{protocol.KeyCreatePartitions, 0, 3, OnController, typed((*controller.Controller).CreatePartitions)},                       // controller/handle_topics.go
 	{protocol.KeyElectLeaders, 0, 2, OnController, typed((*controller.Controller).ElectLeaders)},                               // controller/handle_partitions.go
 	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnController, typed((*controller.Controller).IncrementalAlterConfigs)},         // controller/handle_configs.go
@@ -102,12 +106,13 @@ type Targets struct {
 	Quorum     *raft.Quorum
 
 	versions *versions
+	sasl     *sasl
 }
 
 // targetOf finds the target of a type; false if the node has none.
 func targetOf[T any](t *Targets) (T, bool) {
 	var none T
-	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.versions} {
+	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.versions, t.sasl} {
 		if target, ok := v.(T); ok {
 			return target, any(target) != any(none)
 		}

@@ -21,6 +21,10 @@ type Options struct {
 	MaxInFlight      int
 	MaxInFlightBytes int
 
+	// Who the node is, for clients that say whom they mean.
+	ClusterID string
+	NodeID    int32
+
 	// Image tells which features are finalized. Any goroutine.
 	Image func() *image.Image
 	// KRaftVersion is the finalized level of kraft.version. Any goroutine.
@@ -32,7 +36,7 @@ func OptionsFrom(n *config.Node) Options {
 	o := Options{
 		MaxRequest: n.Int("socket.request.max.bytes"),
 		SendBuffer: n.Int("socket.send.buffer.bytes"), ReceiveBuffer: n.Int("socket.receive.buffer.bytes"),
-		MaxInFlight: 32, MaxInFlightBytes: 8 << 20,
+		MaxInFlight: 32, MaxInFlightBytes: 8 << 20, NodeID: n.NodeID,
 	}
 	if ms := n.Long("connections.max.idle.ms"); ms > 0 {
 		o.IdleTimeout = time.Duration(ms) * time.Millisecond
@@ -72,8 +76,8 @@ func (s *Server) Bind(t Targets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, kind := range []Kind{OnBroker, OnController} {
-		v := &versions{o: &s.o}
-		t.versions = v
+		v := &versions{o: &s.o, kind: kind}
+		t.versions, t.sasl = v, new(sasl)
 		v.table = bind(&t, kind)
 		for _, l := range s.listeners {
 			if l.kind == kind {

@@ -77,7 +77,10 @@ func testServer(t testing.TB, o Options) (s *Server, addr string, h *held, log *
 	env.Poison.Store(true)
 	log = &lines{came: make(chan struct{}, 1)}
 	e := real.New(real.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	o.Image, o.KRaftVersion = func() *image.Image { return image.Empty }, func() int16 { return 1 }
+	o.KRaftVersion = func() int16 { return 1 }
+	if o.Image == nil {
+		o.Image = func() *image.Image { return image.Empty }
+	}
 	if o.MaxRequest == 0 {
 		o.MaxRequest = 100 << 20
 	}
@@ -92,11 +95,7 @@ func testServer(t testing.TB, o Options) (s *Server, addr string, h *held, log *
 	s.Bind(Targets{})
 	h = &held{came: make(chan string, 1000)}
 	s.listeners[0].table[protocol.KeyMetadata] = &api{key: protocol.KeyMetadata, min: 0, max: 13, name: "Metadata", make: func() exchange {
-		x := &typedCall[*held, protocol.MetadataRequest, protocol.MetadataResponse, *protocol.MetadataRequest, *protocol.MetadataResponse]{
-			h: &typedHandler[*held, protocol.MetadataRequest, protocol.MetadataResponse, *protocol.MetadataRequest, *protocol.MetadataResponse]{fn: (*held).metadata}, target: h,
-		}
-		x.respond, x.sent = x.answer, x.done
-		return x
+		return newTyped((*held).metadata).with(h)
 	}}
 	s.Serve("PLAINTEXT")
 	t.Cleanup(s.Close)
@@ -201,7 +200,7 @@ func TestApiVersions(t *testing.T) {
 	for v := int16(0); v <= 5; v++ {
 		p.send(reqFrame(good(), v, 8, "x"))
 		resp := apiVersions(t, p.read(), v)
-		if resp.ErrorCode != 0 || len(resp.ApiKeys) != 2 {
+		if resp.ErrorCode != 0 || len(resp.ApiKeys) != 4 {
 			t.Errorf("version %d: %+v", v, resp)
 		}
 		if v >= 3 && (len(resp.SupportedFeatures) == 0 || len(resp.FinalizedFeatures) != 1 || resp.FinalizedFeatures[0].Name != "kraft.version") {
