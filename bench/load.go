@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,8 +28,8 @@ func loadMeasures() []*load {
 	for _, l := range loads {
 		l.produceCPU = &measure{name: l.name + ": processor per GB produced", unit: "s/GB", limit: 0.5}
 		l.consumeCPU = &measure{name: l.name + ": processor per GB consumed", unit: "s/GB", limit: 0.9}
-		l.produceSpeed = &measure{name: l.name + ": produced", unit: "MB/s", more: true}
-		l.consumeSpeed = &measure{name: l.name + ": consumed", unit: "MB/s", more: true}
+		l.produceSpeed = &measure{name: l.name + ": produced", unit: "MB/s"}
+		l.consumeSpeed = &measure{name: l.name + ": consumed", unit: "MB/s"}
 	}
 	return loads
 }
@@ -50,8 +49,7 @@ func createTopics(ctx context.Context, s *server, n int) (float64, error) {
 		}
 		times = append(times, float64(time.Since(begin).Microseconds())/1000)
 	}
-	slices.Sort(times)
-	return times[len(times)/2], nil
+	return median(times), nil
 }
 
 func createTopic(ctx context.Context, cl *kgo.Client, name string, partitions int32) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,12 +49,13 @@ func newKafka(dir, libs string) *server {
 	s.configure(dir)
 	quiet := filepath.Join(dir, "log4j2.yaml")
 	_ = os.WriteFile(quiet, []byte("Configuration:\n  Loggers:\n    Root:\n      level: ERROR\n"), 0o644)
-	java := func(heap string, args ...string) []string {
-		return append([]string{"java", heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Dlog4j2.configurationFile=" + quiet, "-cp", libs + "/*"}, args...)
+	java := func(heap []string, args ...string) []string {
+		return slices.Concat([]string{"java"}, heap, []string{"-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Dlog4j2.configurationFile=" + quiet, "-cp", libs + "/*"}, args)
 	}
-	s.format = java("-Xmx256m", "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", s.properties, "--standalone")
-	s.command = append(java("-Xmx1g", "kafka.Kafka", s.properties)[:1], append([]string{"-Xms1g"}, java("-Xmx1g", "kafka.Kafka", s.properties)[1:]...)...) // as kafka-server-start.sh
-	s.listTool = java("-Xmx256m", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", s.addr, "--list")
+	tool := []string{"-Xmx256m"}
+	s.format = java(tool, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", s.properties, "--standalone")
+	s.command = java([]string{"-Xms1g", "-Xmx1g"}, "kafka.Kafka", s.properties) // as kafka-server-start.sh
+	s.listTool = java(tool, "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", s.addr, "--list")
 	return s
 }
 

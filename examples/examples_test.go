@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	_ "github.com/ottla-io/ottla/internal/cli" // what the scripts run: the test's result is kept only as long as it is the same
 )
 
 func TestLedger(t *testing.T) {

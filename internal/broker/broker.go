@@ -79,7 +79,7 @@ type Broker struct {
 // New returns a broker that has not been started.
 func New(d Deps) *Broker {
 	if d.IncarnationID.IsZero() {
-		d.IncarnationID = randomID(d.Env)
+		d.IncarnationID = uuid.Draw(d.Env.Rand().Read)
 	}
 	b := &Broker{
 		env: d.Env, cfg: d.Config, id: d.Config.NodeID, clusterID: d.ClusterID, replicas: d.Replicas, data: d.Data, groups: d.Groups, ctrl: d.Controller,
@@ -92,17 +92,6 @@ func New(d Deps) *Broker {
 	b.creations.inFlight = map[string]struct{}{}
 	b.producerIDs = newProducerIDs(b)
 	return b
-}
-
-// randomID draws ids until Kafka would take one.
-func randomID(e env.Env) uuid.UUID {
-	for {
-		var raw [16]byte
-		e.Rand().Read(raw[:])
-		if id, ok := uuid.FromRandom(raw); ok {
-			return id
-		}
-	}
 }
 
 // Start registers the broker. Publishers must be added to the loader as well: without images the broker is not unfenced. running

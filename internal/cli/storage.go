@@ -45,7 +45,7 @@ cluster's and the node's id, and write down which controllers the cluster begins
 	random := &cobra.Command{
 		Use: "random-uuid", Short: "Print an id for a new cluster", Args: argparseNoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fmt.Fprintln(s.out, randomUUID())
+			fmt.Fprintln(s.out, uuid.Draw(func(b []byte) { _, _ = rand.Read(b) }))
 			return nil
 		},
 	}
@@ -238,14 +238,4 @@ func metaText(p storage.MetaProperties) string {
 	}
 	slices.Sort(fields)
 	return "{" + strings.Join(fields, ", ") + "}"
-}
-
-func randomUUID() uuid.UUID {
-	for {
-		var b [16]byte
-		_, _ = rand.Read(b[:]) // it never fails
-		if id, ok := uuid.FromRandom(b); ok {
-			return id
-		}
-	}
 }

@@ -25,24 +25,8 @@ func (c *Controller) newState() *state {
 	s.cluster = newCluster(c.log, c.cfg.ClusterID, s.features, s.registry)
 	s.configs = newConfigs(c.log, c.cfg.Node, c.cfg.NodeID, s.features, s.registry)
 	s.configs.exists = c.resourceExists
-	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, c.newUUID, c.env.Rand().IntN)
+	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, func() uuid.UUID { return uuid.Draw(c.env.Rand().Read) }, c.env.Rand().IntN)
 	s.producerIDs = newProducerIDs(c.log, s.cluster, s.registry)
 	s.security = newSecurity(c.log, s.registry)
 	return s
-}
-
-// newUUID draws an id as Kafka does: never a reserved one, never one that looks like an option.
-func (c *Controller) newUUID() uuid.UUID {
-	for {
-		var b [16]byte
-		r := c.env.Rand()
-		for i := 0; i < len(b); i += 8 {
-			for j, x := 0, r.Uint64(); j < 8; j, x = j+1, x>>8 {
-				b[i+j] = byte(x)
-			}
-		}
-		if id, ok := uuid.FromRandom(b); ok {
-			return id
-		}
-	}
 }

@@ -170,7 +170,7 @@ func (e *Ensemble) giveIDs(world env.Env) error {
 			continue
 		}
 		world.Logger().Info("Rewriting " + filepath.Join(d.Path, storage.MetaPropertiesFile))
-		d.ID = randomID(world.Rand())
+		d.ID = uuid.Draw(world.Rand().Read)
 		d.props.DirectoryID = d.ID
 		if err := storage.WriteMetaProperties(world.FS(), d.Path, d.props, world.Now()); err != nil {
 			return err

@@ -114,7 +114,7 @@ func (f *formatting) choose(res *Result) ([]string, error) {
 
 // format formats one directory and says how Kafka calls it.
 func (f *formatting) format(dir string) (kind string, err error) {
-	kind, id := "data directory", randomID(f.rnd)
+	kind, id := "data directory", uuid.Draw(f.rnd.Read)
 	if dir == f.o.Config.MetadataLogDir {
 		kind = "metadata directory"
 		if f.voters != nil {
@@ -172,18 +172,7 @@ func makeDir(fsys env.FS, dir string) error {
 
 // Standalone formats the directories of a node that is the only voter of a new cluster, and returns the cluster's id.
 func Standalone(fsys env.FS, rnd env.Rand, now time.Time, cfg *config.Node) (clusterID string, err error) {
-	clusterID = randomID(rnd).String()
+	clusterID = uuid.Draw(rnd.Read).String()
 	_, err = Format(fsys, rnd, Options{Config: cfg, ClusterID: clusterID, Now: now, Standalone: true})
 	return clusterID, err
-}
-
-// randomID draws until an id comes out that Kafka would take.
-func randomID(rnd env.Rand) uuid.UUID {
-	for {
-		var b [16]byte
-		rnd.Read(b[:])
-		if id, ok := uuid.FromRandom(b); ok {
-			return id
-		}
-	}
 }

@@ -27,7 +27,7 @@ func (o *Options) voters(rnd env.Rand) ([]raft.Voter, error) {
 	case o.Standalone:
 		// Only the first listener: the node adds the others itself when it runs.
 		first := raft.ControllerEndpoints(o.Config)[:1]
-		return []raft.Voter{{Key: raft.ReplicaKey{ID: o.Config.NodeID, DirectoryID: randomID(rnd)}, Endpoints: first, MaxKRaft: raft.MaxKRaftVersion}}, nil
+		return []raft.Voter{{Key: raft.ReplicaKey{ID: o.Config.NodeID, DirectoryID: uuid.Draw(rnd.Read)}, Endpoints: first, MaxKRaft: raft.MaxKRaftVersion}}, nil
 	case !o.NoInitialControllers && o.Config.HasRole(config.RoleController) && len(o.Config.QuorumVoters) == 0:
 		return nil, errors.New("Because controller.quorum.voters is not set on this controller, you must specify one of the following: --standalone, --initial-controllers, or --no-initial-controllers.")
 	}

@@ -75,10 +75,15 @@ const shutdownWait = 5 * time.Minute
 // Shutdown ends the node in order and calls done: the broker hands its leaders over, then everything is closed, the quorum last.
 func (n *Node) Shutdown(done func()) {
 	n.mu.Lock()
-	n.stopped = append(n.stopped, done)
-	first := !n.stopping
+	first, ended := !n.stopping, n.ended
 	n.stopping = true
+	if !ended {
+		n.stopped = append(n.stopped, done)
+	}
 	n.mu.Unlock()
+	if ended {
+		done()
+	}
 	if !first {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/ottla-io/ottla/internal/broker"
@@ -107,9 +108,10 @@ func (n *Node) openLogs() error {
 	o.Settings = func(topic string) config.Topic { return n.image().Configs.Topic(n.cfg, topic) }
 	o.OnOffline = n.directoryOffline
 	cordoned := n.cfg.List("cordoned.log.dirs")
+	all := slices.Contains(cordoned, "*")
 	for _, d := range n.ensemble.Dirs {
 		if n.isLogDir(d.Path) {
-			o.Directories = append(o.Directories, storage.DirectoryOptions{Path: d.Path, ID: d.ID, Err: d.Err, Cordoned: contains(cordoned, d.Path)})
+			o.Directories = append(o.Directories, storage.DirectoryOptions{Path: d.Path, ID: d.ID, Err: d.Err, Cordoned: all || slices.Contains(cordoned, d.Path)})
 		}
 	}
 	var err error
@@ -122,16 +124,7 @@ func (n *Node) openLogs() error {
 	return nil
 }
 
-func (n *Node) isLogDir(path string) bool { return contains(n.cfg.LogDirs, path) }
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s || v == "*" {
-			return true
-		}
-	}
-	return false
-}
+func (n *Node) isLogDir(path string) bool { return slices.Contains(n.cfg.LogDirs, path) }
 
 // image is the last image that was loaded.
 func (n *Node) image() *image.Image {

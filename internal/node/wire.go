@@ -11,10 +11,8 @@ import (
 	"github.com/ottla-io/ottla/internal/controller"
 	"github.com/ottla-io/ottla/internal/coordinator/group"
 	"github.com/ottla-io/ottla/internal/image"
-	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/raft"
 	"github.com/ottla-io/ottla/internal/replica"
-	"github.com/ottla-io/ottla/internal/rpc"
 	"github.com/ottla-io/ottla/internal/server"
 	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
@@ -22,7 +20,7 @@ import (
 
 // wire makes the cores and tells them of one another.
 func (n *Node) wire() {
-	n.incarnation = n.randomID()
+	n.incarnation = uuid.Draw(n.env.Rand().Read)
 	if n.cfg.HasRole(config.RoleController) {
 		c := controller.FromNode(n.cfg, n.ensemble.ClusterID)
 		if n.cfg.HasRole(config.RoleBroker) {
@@ -38,7 +36,7 @@ func (n *Node) wire() {
 	n.loader.AddPublisher(image.NewSnapshotGenerator(n.env, n.cfg.Long("metadata.log.max.record.bytes.between.snapshots"),
 		n.millis("metadata.log.max.snapshot.interval.ms"), n.createSnapshot))
 	if n.ctrl != nil {
-		n.register = broker.NewControllerRegistration(n.env, n.channel("controller-registration", n.millis("controller.quorum.request.timeout.ms")), n.cfg.NodeID, n.randomID(), n.controllerEndpoints())
+		n.register = broker.NewControllerRegistration(n.env, n.channel("controller-registration", n.millis("controller.quorum.request.timeout.ms")), n.cfg.NodeID, uuid.Draw(n.env.Rand().Read), n.controllerEndpoints())
 	}
 	targets := server.Targets{Controller: n.ctrl, Quorum: n.quorum}
 	if n.cfg.HasRole(config.RoleBroker) {
@@ -67,10 +65,7 @@ func (n *Node) wireBroker() {
 func (n *Node) channel(name string, timeout time.Duration) *broker.ControllerChannel {
 	o := broker.ChannelOptions{NodeID: n.cfg.NodeID, ClientID: strconv.Itoa(int(n.cfg.NodeID)), Timeout: timeout, Address: n.controllerAddress}
 	if n.ctrl != nil {
-		local := broker.LocalController(n.ctrl, n.quorum)
-		o.Local = func(ctx *rpc.Context, req protocol.Request, respond func(protocol.Response)) bool {
-			return local(ctx, req, respond)
-		}
+		o.Local = broker.LocalController(n.ctrl, n.quorum)
 	}
 	c := broker.NewControllerChannel(n.env, fmt.Sprintf("to-controller-%s", name), o)
 	n.quorum.Register(c)
@@ -96,16 +91,6 @@ func (n *Node) createSnapshot(id raft.SnapshotID, lastAppendTime int64) (image.S
 
 func (n *Node) millis(key string) time.Duration {
 	return time.Duration(n.cfg.Long(key)) * time.Millisecond
-}
-
-func (n *Node) randomID() uuid.UUID {
-	for {
-		var b [16]byte
-		n.env.Rand().Read(b[:])
-		if id, ok := uuid.FromRandom(b); ok {
-			return id
-		}
-	}
 }
 
 // partitions tells the keeper of the partitions what changed. Before the first image it puts logs aside that are not this node's any

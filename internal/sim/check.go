@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -193,4 +194,4 @@ func (l *Workload) checkCommitted(powerCut bool) error {
 }
 
 // loadWait is how long the client waits before it asks a coordinator again that is loading.
-const loadWait = 50_000_000 // ns
+const loadWait = 50 * time.Millisecond

@@ -370,8 +370,7 @@ func (m *Manager) remove(tp TopicPartition, suffix string) error {
 	if e == nil {
 		return nil
 	}
-	id, _ := uuid.FromRandom(m.random())
-	path := filepath.Join(e.dir.Path, markedDir(tp, id, suffix))
+	path := filepath.Join(e.dir.Path, markedDir(tp, uuid.Draw(m.env.Rand().Read), suffix))
 	if err := e.log.moveTo(path); err != nil {
 		m.offline(e.dir, err)
 		return err
@@ -381,11 +380,6 @@ func (m *Manager) remove(tp TopicPartition, suffix string) error {
 		m.env.AfterFunc(m.o.DeleteDelay, func() { m.removeFolder(path) })
 	}
 	return nil
-}
-
-func (m *Manager) random() (b [16]byte) {
-	m.env.Rand().Read(b[:])
-	return b
 }
 
 func (m *Manager) removeFolder(path string) {

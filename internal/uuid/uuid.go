@@ -32,9 +32,19 @@ func (u UUID) Reserved() bool {
 	return u[15] < 100
 }
 
-// FromRandom makes a version 4 id of 16 random bytes, as Kafka does. ok is false where Kafka draws again:
-// the id is reserved, or its text would start with a dash and be taken for an option by tools.
-func FromRandom(b [16]byte) (u UUID, ok bool) {
+// Draw makes a version 4 id of random bytes, as Kafka does. It draws again when the id is reserved, or when its text would start with a
+// dash and be taken for an option by tools. random fills a slice and never fails.
+func Draw(random func([]byte)) UUID {
+	for {
+		var b [16]byte
+		random(b[:])
+		if u, ok := fromRandom(b); ok {
+			return u
+		}
+	}
+}
+
+func fromRandom(b [16]byte) (u UUID, ok bool) {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	u = UUID(b)

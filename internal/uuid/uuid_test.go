@@ -27,13 +27,12 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestFromRandom(t *testing.T) {
-	if _, ok := FromRandom([16]byte{0xf8}); ok {
-		t.Error("an id whose text starts with a dash was accepted")
-	}
-	u, ok := FromRandom([16]byte{6: 0xff, 8: 0xff})
-	if !ok || u[6] != 0x4f || u[8] != 0xbf {
-		t.Errorf("FromRandom = %x, %v: version and variant bits are wrong", u[:], ok)
+func TestDraw(t *testing.T) {
+	draws := [][16]byte{{0xf8}, {6: 0xff, 8: 0xff}} // the text of the first one starts with a dash
+	n := 0
+	u := Draw(func(b []byte) { copy(b, draws[n][:]); n++ })
+	if n != 2 || u != (UUID{6: 0x4f, 8: 0xbf}) {
+		t.Errorf("Draw = %x after %d draws, want the second one with the bits of version and variant", u[:], n)
 	}
 	if !DirLost.Reserved() || u.Reserved() {
 		t.Error("Reserved is wrong")

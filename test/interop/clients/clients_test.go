@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"testing"
 	"time"
 
@@ -19,11 +18,7 @@ import (
 	"github.com/ottla-io/ottla/test/interop/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	servertest.RemoveBinary()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // records is how many records each client writes with each codec.
 const records = 2000

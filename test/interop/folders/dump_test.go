@@ -3,7 +3,6 @@
 package folders
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,11 +12,7 @@ import (
 	"github.com/ottla-io/ottla/test/interop/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	servertest.RemoveBinary()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 const dumpLog = "org.apache.kafka.tools.DumpLogSegments"
 

@@ -24,11 +24,7 @@ import (
 	"github.com/ottla-io/ottla/test/interop/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	servertest.RemoveBinary()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // program is one of the two that are compared.
 type program interface {

@@ -84,11 +84,15 @@ func (c *Cluster) FormatByKafka(t testing.TB) {
 	Kafka(t, "kafka.tools.StorageTool", "format", "-t", ClusterID, "-c", c.Properties, "--standalone")
 }
 
+// built is the folder of the binary, once there is one.
+var built string
+
 var buildOnce = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "ottla-interop")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "ottla")
 	cmd := exec.Command("go", "build", "-o", path, "./cmd/ottla")
 	_, here, _, _ := runtime.Caller(0)
@@ -110,11 +114,13 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// RemoveBinary takes away what Binary built; for TestMain.
-func RemoveBinary() {
-	if path, err := buildOnce(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+// Main is the TestMain of packages that use Binary: it takes away what was built.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
 	}
+	os.Exit(code)
 }
 
 // Server is a process.

@@ -13,11 +13,7 @@ import (
 	"github.com/ottla-io/ottla/test/interop/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	servertest.RemoveBinary()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 const (
 	topicCommand    = "org.apache.kafka.tools.TopicCommand"
