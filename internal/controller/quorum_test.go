@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,8 +41,10 @@ func (e *testEnv) Logger() *slog.Logger      { return e.log }
 type testRand struct{ *rand.Rand }
 
 func (r testRand) Read(p []byte) {
-	for i := range p {
-		p[i] = byte(r.Uint64())
+	for i := 0; i < len(p); i += 8 {
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], r.Uint64())
+		copy(p[i:], word[:])
 	}
 }
 
