@@ -95,6 +95,14 @@ func errorResponse(req protocol.Request, e *kerr.Error) protocol.Response {
 		resp := protocol.NewDescribeQuorumResponse()
 		resp.ErrorCode = code
 		return resp
+	case *protocol.AddRaftVoterRequest:
+		resp := protocol.NewAddRaftVoterResponse()
+		resp.ErrorCode = code
+		return resp
+	case *protocol.RemoveRaftVoterRequest:
+		resp := protocol.NewRemoveRaftVoterResponse()
+		resp.ErrorCode = code
+		return resp
 	}
 	return protocol.NewResponse(req.APIKey())
 }
@@ -150,13 +158,15 @@ func notController(resp protocol.Response) bool {
 	return false
 }
 
-// QuorumDescriber answers DescribeQuorum where the quorum is. *raft.Quorum is one.
-type QuorumDescriber interface {
+// QuorumMembers answers what is asked of the quorum where it is. *raft.Quorum is one.
+type QuorumMembers interface {
 	DescribeQuorum(ctx *rpc.Context, req *protocol.DescribeQuorumRequest, respond func(*protocol.DescribeQuorumResponse))
+	AddRaftVoter(ctx *rpc.Context, req *protocol.AddRaftVoterRequest, respond func(*protocol.AddRaftVoterResponse))
+	RemoveRaftVoter(ctx *rpc.Context, req *protocol.RemoveRaftVoterRequest, respond func(*protocol.RemoveRaftVoterResponse))
 }
 
 // LocalController is the Local of a ControllerChannel in a node that is a controller itself.
-func LocalController(c *controller.Controller, q QuorumDescriber) func(*rpc.Context, protocol.Request, func(protocol.Response)) bool {
+func LocalController(c *controller.Controller, q QuorumMembers) func(*rpc.Context, protocol.Request, func(protocol.Response)) bool {
 	return func(ctx *rpc.Context, req protocol.Request, respond func(protocol.Response)) bool {
 		switch req := req.(type) {
 		case *protocol.CreateTopicsRequest:
@@ -183,6 +193,10 @@ func LocalController(c *controller.Controller, q QuorumDescriber) func(*rpc.Cont
 			c.UnregisterController(ctx, req, func(r *protocol.UnregisterControllerResponse) { respond(r) })
 		case *protocol.DescribeQuorumRequest:
 			q.DescribeQuorum(ctx, req, func(r *protocol.DescribeQuorumResponse) { respond(r) })
+		case *protocol.AddRaftVoterRequest:
+			q.AddRaftVoter(ctx, req, func(r *protocol.AddRaftVoterResponse) { respond(r) })
+		case *protocol.RemoveRaftVoterRequest:
+			q.RemoveRaftVoter(ctx, req, func(r *protocol.RemoveRaftVoterResponse) { respond(r) })
 		case *protocol.BrokerRegistrationRequest:
 			c.BrokerRegistration(ctx, req, func(r *protocol.BrokerRegistrationResponse) { respond(r) })
 		case *protocol.BrokerHeartbeatRequest:

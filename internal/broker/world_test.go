@@ -25,7 +25,7 @@ var (
 	_ Groups          = (*group.Service)(nil)
 	_ Channel         = (*ControllerChannel)(nil)
 	_ raft.Listener   = (*ControllerChannel)(nil)
-	_ QuorumDescriber = (*raft.Quorum)(nil)
+	_ QuorumMembers   = (*raft.Quorum)(nil)
 	_ image.Publisher = (*ControllerRegistration)(nil)
 )
 
@@ -76,6 +76,14 @@ func (q *memoryQuorum) LogEndOffset() int64                 { return q.end }
 func (q *memoryQuorum) HighWatermark() int64                { return q.end }
 func (q *memoryQuorum) KRaftVersion() int16                 { return 1 }
 func (q *memoryQuorum) Voters() *raft.VoterSet              { return nil }
+
+func (q *memoryQuorum) AddRaftVoter(_ *rpc.Context, _ *protocol.AddRaftVoterRequest, respond func(*protocol.AddRaftVoterResponse)) {
+	respond(protocol.NewAddRaftVoterResponse())
+}
+
+func (q *memoryQuorum) RemoveRaftVoter(_ *rpc.Context, _ *protocol.RemoveRaftVoterRequest, respond func(*protocol.RemoveRaftVoterResponse)) {
+	respond(protocol.NewRemoveRaftVoterResponse())
+}
 
 func (q *memoryQuorum) DescribeQuorum(_ *rpc.Context, _ *protocol.DescribeQuorumRequest, respond func(*protocol.DescribeQuorumResponse)) {
 	respond(protocol.NewDescribeQuorumResponse())

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/ottla-io/ottla/internal/metadata"
+	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/record"
 )
 
@@ -23,11 +24,12 @@ type accumulator struct {
 	ends      []int
 }
 
-// preparedBatch is a batch of one or several atomic results.
+// preparedBatch is a batch of one or several atomic results, or one of control records.
 type preparedBatch struct {
 	builder *record.Builder
 	time    int64
 	batch   Batch
+	control bool
 }
 
 func newAccumulator(maxBytes int) *accumulator { return &accumulator{maxBytes: maxBytes} }
@@ -86,9 +88,13 @@ func (a *accumulator) prepare(epoch int32, records []metadata.Versioned, now int
 
 // batchFor returns the batch that so many bytes of records go to.
 func (a *accumulator) batchFor(bytes int, now int64) *preparedBatch {
-	if n := len(a.batches); n > 0 && a.batches[n-1].builder.Size()+bytes <= a.maxBytes {
+	if n := len(a.batches); n > 0 && !a.batches[n-1].control && a.batches[n-1].builder.Size()+bytes <= a.maxBytes {
 		return &a.batches[n-1]
 	}
+	return a.newBatch(now)
+}
+
+func (a *accumulator) newBatch(now int64) *preparedBatch {
 	var b *record.Builder
 	if n := len(a.spare); n > 0 {
 		b, a.spare = a.spare[n-1], a.spare[:n-1]
@@ -97,8 +103,30 @@ func (a *accumulator) batchFor(bytes int, now int64) *preparedBatch {
 		b = record.NewBuilder(a.next, record.None)
 	}
 	b.SetLeaderEpoch(a.epoch)
-	a.batches = append(a.batches, preparedBatch{b, now, Batch{BaseOffset: a.next, Epoch: a.epoch, AppendTime: now}})
+	a.batches = append(a.batches, preparedBatch{b, now, Batch{BaseOffset: a.next, Epoch: a.epoch, AppendTime: now}, false})
 	return &a.batches[len(a.batches)-1]
+}
+
+// prepareControl gives control records the next offsets, in a batch of their own, and returns the last one.
+func (a *accumulator) prepareControl(epoch int32, now int64, messages ...protocol.Message) (int64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.open || epoch > a.epoch:
+		return 0, ErrNotLeader
+	case epoch < a.epoch:
+		return 0, ErrEpochFenced
+	}
+	p := a.newBatch(now)
+	p.control = true
+	for _, m := range messages {
+		if err := appendControl(p.builder, now, m); err != nil {
+			panic(fmt.Sprintf("raft: encode %T: %v", m, err))
+		}
+	}
+	a.next += int64(len(messages))
+	p.batch.LastOffset = a.next - 1
+	return p.batch.LastOffset, nil
 }
 
 // schedule reports whether an event must be posted.
@@ -154,6 +182,10 @@ func (q *Quorum) onAppendScheduled() {
 				panic(fmt.Sprintf("raft: append of offsets from %d at the end %d of the log", b.BaseOffset(), end))
 			}
 			err = q.disk.AppendAsLeader(b, q.election.Epoch)
+		}
+		if err == nil && p.control {
+			err = q.noteControls(b)
+			q.votersChanged()
 		}
 		if err != nil {
 			q.fault(fmt.Errorf("append to metadata log at offset %d: %w", p.batch.BaseOffset, err))

@@ -19,6 +19,8 @@ type cluster struct {
 	world *sim.World
 	peers []*peer
 	kraft int16
+	// standbys are controllers that are no voters yet; they come after the observers.
+	standbys int
 	// tune changes a peer's settings before it starts.
 	tune func(*Config)
 	// onDisk puts the log on the simulated disk; else it is in memory and loses at a crash what was not synced.
@@ -27,6 +29,8 @@ type cluster struct {
 	sent     func(from *peer, to destination, req protocol.Request)
 	answered func(from *peer, to destination, req protocol.Request, resp protocol.Response, err error)
 	listener func(*peer) Listener
+	// features is what a peer says to ApiVersions; kraft.version 0 to 1 if it is nil.
+	features func(*peer) []protocol.ApiVersionsResponseSupportedFeatureKey
 	fail     func(format string, args ...any)
 }
 
@@ -61,8 +65,8 @@ func (c *cluster) voterSet(voters int) *VoterSet {
 // add makes the machines and formats them.
 func (c *cluster) add(voters, observers int) {
 	set := c.voterSet(voters)
-	for id := int32(1); id <= int32(voters+observers); id++ {
-		p := &peer{c: c, id: id, name: fmt.Sprintf("n%d", id), voter: id <= int32(voters), mem: &memorySegments{}}
+	for id := int32(1); id <= int32(voters+observers+c.standbys); id++ {
+		p := &peer{c: c, id: id, name: fmt.Sprintf("n%d", id), voter: id <= int32(voters) || id > int32(voters+observers), mem: &memorySegments{}}
 		p.node = c.world.NewNode(p.name)
 		cfg := DefaultConfig()
 		cfg.NodeID, cfg.Voter, cfg.ClusterID, cfg.MetadataDir, cfg.ListenerName = id, p.voter, "cluster", "/d", "CONTROLLER"
@@ -258,6 +262,18 @@ func (s *serverSide) Message(conn env.Conn, b *env.Buffer) {
 		s.q.EndQuorumEpoch(ctx, req, func(r *protocol.EndQuorumEpochResponse) { answer(r) })
 	case *protocol.FetchSnapshotRequest:
 		s.q.FetchSnapshot(ctx, req, func(r *protocol.FetchSnapshotResponse) { answer(r) })
+	case *protocol.AddRaftVoterRequest:
+		s.q.AddRaftVoter(ctx, req, func(r *protocol.AddRaftVoterResponse) { answer(r) })
+	case *protocol.RemoveRaftVoterRequest:
+		s.q.RemoveRaftVoter(ctx, req, func(r *protocol.RemoveRaftVoterResponse) { answer(r) })
+	case *protocol.ApiVersionsRequest:
+		r := protocol.NewApiVersionsResponse()
+		if s.p.c.features != nil {
+			r.SupportedFeatures = s.p.c.features(s.p)
+		} else {
+			r.SupportedFeatures = []protocol.ApiVersionsResponseSupportedFeatureKey{{Name: "kraft.version", MaxVersion: 1}}
+		}
+		answer(r)
 	case *protocol.FetchRequest:
 		s.q.Fetch(ctx, req, func(r *rpc.FetchReply) {
 			for i, part := range r.External {

@@ -47,7 +47,7 @@ func (q *Quorum) onDescribeRequest(ev describeRequest) {
 		}
 	case !leads:
 		r.Topics = []protocol.DescribeQuorumResponseTopicData{{TopicName: Topic, Partitions: []protocol.DescribeQuorumResponsePartitionData{
-			partitionError(0, kerr.NotLeaderOrFollower, "For requests intended only for the leader, this error indicates that the broker is not the current leader. For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition."),
+			partitionError(0, kerr.NotLeaderOrFollower, notLeaderMessage),
 		}}}
 	default:
 		q.describe(l, ev.version, r)

@@ -276,6 +276,7 @@ func (q *Quorum) adoptSnapshot(id SnapshotID) error {
 		q.fault(err)
 		return nil
 	}
+	q.votersChanged()
 	q.followHighWatermark(id.EndOffset)
 	return nil
 }

@@ -17,6 +17,7 @@ type follower struct {
 	fetchBy    time.Duration // of the monotonic clock: a voter that has not fetched by then begins an election
 	hasFetched bool          // the leader has answered in this epoch
 	resigned   bool          // the leader said that it is none any more
+	watching   bool          // the fetch timeout runs: this node is a voter
 	fetching   bool          // a Fetch or FetchSnapshot is under way
 	failures   int           // in a row
 	snapshot   *snapshotFetch
@@ -61,10 +62,18 @@ func (q *Quorum) enterFollower(e Election, endpoints []Endpoint) {
 		q.leaderEndpoints = old
 		return
 	}
-	if q.isVoter() {
-		q.after(q.cfg.FetchTimeout, fetchTimeout{q.generation})
-	}
+	q.followAsVoter(f)
 	q.sendFetch(f)
+}
+
+// followAsVoter watches the leader, once and as long as this node is a voter.
+func (q *Quorum) followAsVoter(f *follower) {
+	if f.watching || !q.isVoter() {
+		return
+	}
+	f.watching = true
+	f.fetchBy = q.env.Monotonic() + q.cfg.FetchTimeout
+	q.after(q.cfg.FetchTimeout, fetchTimeout{q.generation})
 }
 
 type fetchTimeout struct{ generation uint64 }
@@ -73,8 +82,11 @@ func (fetchTimeout) event() string { return "fetch-timeout" }
 
 func (q *Quorum) onFetchTimeout(ev fetchTimeout) {
 	f, ok := q.state.(*follower)
-	if !ok || ev.generation != q.generation || q.stopping != nil || !q.isVoter() {
+	if !ok || ev.generation != q.generation || q.stopping != nil {
 		return
+	}
+	if f.watching = q.isVoter(); !f.watching {
+		return // again when it is one
 	}
 	if left := f.fetchBy - q.env.Monotonic(); left > 0 {
 		if !f.resigned {
@@ -300,6 +312,7 @@ func (q *Quorum) truncateDiverged(end position) error {
 		return nil
 	}
 	q.history.truncate(to)
+	q.votersChanged()
 	q.log.Info(fmt.Sprintf("Truncated to offset %d from Fetch response after truncation at epoch %d", to, end.epoch))
 	return nil
 }
@@ -340,6 +353,7 @@ func (q *Quorum) appendFetched(records []byte) error {
 		q.fault(fmt.Errorf("control records of the metadata log behind offset %d: %w", start, err))
 		return nil
 	}
+	q.votersChanged()
 	return err
 }
 

@@ -1,6 +1,9 @@
 package raft
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // invariants is what the last event left, to compare with.
 type invariants struct {
@@ -55,9 +58,9 @@ func (q *Quorum) checkInvariants(ev Event) {
 		if l.established && q.highWatermark <= l.epochStart {
 			broken("high watermark %d was established below the epoch start %d", q.highWatermark, l.epochStart)
 		}
-	}
-	if n := q.history.uncommittedVoters(max(q.highWatermark, 0)); n > 1 {
-		broken("%d voter sets are not committed", n)
+		if n := q.history.uncommittedChanges(q.highWatermark); l.established && n > 1 {
+			broken("%d changes of the voters are not committed", n)
+		}
 	}
 	q.checked = invariants{now, q.highWatermark, true}
 }
@@ -73,13 +76,13 @@ func (q *Quorum) hasSnapshotAtStart(start int64) bool {
 	return false
 }
 
-// uncommittedVoters counts the voter sets at offset hw and above.
-func (h *history) uncommittedVoters(hw int64) int {
+// uncommittedChanges counts the voter sets at offset hw and above that have other members than the one before.
+func (h *history) uncommittedChanges(hw int64) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
-	for _, e := range h.voters {
-		if e.offset >= hw {
+	for i, e := range h.voters {
+		if e.offset >= hw && i > 0 && !slices.Equal(e.value.keys(), h.voters[i-1].value.keys()) {
 			n++
 		}
 	}

@@ -25,6 +25,9 @@ type leader struct {
 	// majoritySince is when the last time began in which a majority fetched; fetched are those that did since.
 	majoritySince time.Duration
 	fetched       map[int32]bool
+	watching      bool         // the timers that look after the other voters run
+	change        *voterChange // a change of the voter set under way, or nil
+	leaving       bool         // is no voter any more, and about to resign
 }
 
 // replica is what a leader knows of a voter or an observer.
@@ -106,14 +109,24 @@ func (q *Quorum) toLeader(c *candidate) {
 	}
 	q.tail = append(q.tail, Batch{BaseOffset: b.BaseOffset(), LastOffset: b.LastOffset(), Epoch: q.election.Epoch, AppendTime: b.MaxTimestamp(), Bytes: len(b)})
 	q.prepare.begin(q.election.Epoch, q.disk.EndOffset())
+	q.updateReplicas(l)
 	q.syncLeaderLog(l)
-	if len(l.replicas) > 1 && !q.failed {
+	if !q.failed {
 		for _, r := range l.replicas {
 			q.sendBeginEpoch(l, r.key.ID)
 		}
-		q.after(q.checkQuorumTimeout(), checkQuorum{q.generation})
-		q.after(q.cfg.FetchTimeout/2, beginEpochTimer{q.generation})
 	}
+}
+
+// watchVoters begins to look after the other voters, when there are some.
+func (q *Quorum) watchVoters(l *leader) {
+	if l.watching || q.voters().isOnly(q.cfg.key()) {
+		return
+	}
+	l.watching = true
+	l.majoritySince = q.env.Monotonic()
+	q.after(q.checkQuorumTimeout(), checkQuorum{q.generation})
+	q.after(q.cfg.FetchTimeout/2, beginEpochTimer{q.generation})
 }
 
 func (q *Quorum) epochStartMessages(l *leader) []protocol.Message {
@@ -146,6 +159,8 @@ func (q *Quorum) ownVoter() Voter {
 func (q *Quorum) updateLocalReplica(l *leader) {
 	if r := l.replica(q.cfg.key(), q.voters()); r != nil {
 		r.end = l.durable
+	} else if r := l.observers[q.cfg.key()]; r != nil {
+		r.end = l.durable // it was removed, and leads until that is committed
 	}
 	q.updateHighWatermark(l)
 }
@@ -177,6 +192,7 @@ func (q *Quorum) updateHighWatermark(l *leader) {
 	}
 	q.highWatermark = hw
 	q.onDeliver()
+	q.changeCommitted(l)
 	q.wakeFetches(false)
 }
 
@@ -219,7 +235,7 @@ func (q *Quorum) replicaFetched(l *leader, k ReplicaKey, offset int64) {
 func (q *Quorum) forgetObservers(l *leader) {
 	now := q.env.Monotonic()
 	for k, o := range l.observers {
-		if now-o.fetchedAt > observerSession {
+		if now-o.fetchedAt > observerSession && k != q.cfg.key() {
 			delete(l.observers, k)
 		}
 	}
@@ -249,6 +265,10 @@ func (q *Quorum) onCheckQuorum(ev checkQuorum) {
 	if !ok || ev.generation != q.generation {
 		return
 	}
+	if q.voters().isOnly(q.cfg.key()) {
+		l.watching = false
+		return
+	}
 	timeout := q.checkQuorumTimeout()
 	if left := l.majoritySince + timeout - q.env.Monotonic(); left > 0 {
 		q.after(left, ev)
@@ -273,7 +293,7 @@ func (beginEpochTimer) event() string { return "begin-epoch-timer" }
 // onBeginEpochTimer tells voters that have not fetched lately, once more, who leads.
 func (q *Quorum) onBeginEpochTimer(ev beginEpochTimer) {
 	l, ok := q.state.(*leader)
-	if !ok || ev.generation != q.generation {
+	if !ok || ev.generation != q.generation || !l.watching {
 		return
 	}
 	period := q.cfg.FetchTimeout / 2

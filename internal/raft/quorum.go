@@ -253,6 +253,14 @@ func (q *Quorum) Handle(ev Event) {
 		q.onFetchSnapshotResponse(ev) // fetch_snapshot.go
 	case describeRequest:
 		q.onDescribeRequest(ev) // describe.go
+	case addVoterRequest:
+		q.onAddVoterRequest(ev) // membership.go
+	case probeResponse:
+		q.onProbeResponse(ev) // membership.go
+	case removeVoterRequest:
+		q.onRemoveVoterRequest(ev) // membership.go
+	case changeExpired:
+		q.onChangeExpired(ev) // membership.go
 	case resign:
 		q.onResign(ev) // resigned.go
 	case snapshotFrozen:
@@ -285,6 +293,10 @@ func (q *Quorum) refuse(ev Event) {
 		ev.respond(fetchSnapshotError(brokerNotAvailable))
 	case describeRequest:
 		ev.respond(describeError(brokerNotAvailable))
+	case addVoterRequest:
+		ev.respond(addVoterResponse(brokerNotAvailable, ""))
+	case removeVoterRequest:
+		ev.respond(removeVoterResponse(brokerNotAvailable, ""))
 	case shutdown:
 		ev.done()
 	default: // nobody waits
@@ -311,6 +323,7 @@ func (q *Quorum) fault(err error) {
 	q.failed = true
 	q.prepare.close()
 	q.stopTimers()
+	q.abandonChange()
 	q.log.Error("the quorum stops", "err", err)
 	if q.cfg.OnFault == nil {
 		panic(fmt.Sprintf("raft: %v", err))

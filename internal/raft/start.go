@@ -99,6 +99,7 @@ func (q *Quorum) completeShutdown() {
 	q.failed = true
 	q.prepare.close()
 	q.wakeFetches(true)
+	q.abandonChange()
 	q.stopTimers()
 	if q.cleaner != nil {
 		q.cleaner.Stop()

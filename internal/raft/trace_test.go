@@ -158,6 +158,7 @@ func (w *trace) quorum() {
 		w.heard[p.id] = l
 		return l
 	}
+	w.standbys = w.int("standbys", 0)
 	w.add(w.int("voters", 3), w.int("observers", 0))
 	for _, p := range w.peers {
 		if w.d.HasArg("stranger") && int(p.id) == w.int("stranger", 0) {
@@ -252,6 +253,12 @@ func (w *trace) showRequest(from *peer, to destination, req protocol.Request) {
 	case *protocol.FetchSnapshotRequest:
 		p := &r.Topics[0].Partitions[0]
 		text = fmt.Sprintf("FetchSnapshot(%d@%d position=%d)", p.SnapshotId.EndOffset, p.SnapshotId.Epoch, p.Position)
+	case *protocol.ApiVersionsRequest:
+		text = fmt.Sprintf("ApiVersions(cluster=%s node=%d)", *r.ClusterId, r.NodeId)
+	case *protocol.AddRaftVoterRequest:
+		text = fmt.Sprintf("AddRaftVoter(%d ackWhenCommitted=%t)", r.VoterId, r.AckWhenCommitted)
+	case *protocol.RemoveRaftVoterRequest:
+		text = fmt.Sprintf("RemoveRaftVoter(%d)", r.VoterId)
 	default:
 		return // fetches come all the time; what they bring is shown
 	}
@@ -278,6 +285,10 @@ func (w *trace) showResponse(from *peer, to destination, req protocol.Request, r
 		if p := &r.Topics[0].Partitions[0]; p.ErrorCode != 0 {
 			text = "EndQuorumEpochResponse(" + leaderText(p.ErrorCode, p.LeaderId, p.LeaderEpoch)[1:] + ")"
 		}
+	case *protocol.AddRaftVoterResponse:
+		text = "AddRaftVoterResponse(" + errorText(r.ErrorCode, r.ErrorMessage) + ")"
+	case *protocol.RemoveRaftVoterResponse:
+		text = "RemoveRaftVoterResponse(" + errorText(r.ErrorCode, r.ErrorMessage) + ")"
 	case *protocol.FetchResponse:
 		switch r.Responses[0].Partitions[0].ErrorCode {
 		case kerr.NotLeaderOrFollower.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code:
@@ -294,6 +305,18 @@ func (w *trace) showResponse(from *peer, to destination, req protocol.Request, r
 	if text != "" {
 		w.say("%s -> %d %s", w.target(to), from.id, text)
 	}
+}
+
+// errorText is an error with its message, directories shortened.
+func errorText(code int16, message *string) string {
+	s := kerr.Name(code)
+	if message != nil {
+		s += ": " + *message
+	}
+	for id := int32(1); id < 10; id++ {
+		s = strings.ReplaceAll(s, directoryOf(id).String(), fmt.Sprintf("d%d", id))
+	}
+	return s
 }
 
 func leaderText(code int16, leader, epoch int32) string {
@@ -512,7 +535,7 @@ func (w *trace) describe(p *peer) {
 func (w *trace) ask(p *peer) {
 	for line := range strings.Lines(w.d.Input) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		f := map[string]int{"epoch": int(p.q.election.Epoch), "voter": -1}
+		f := map[string]int{"epoch": int(p.q.election.Epoch), "voter": -1, "ack": 1, "version": 1}
 		for _, kv := range strings.Fields(rest) {
 			k, v, _ := strings.Cut(kv, "=")
 			n, err := strconv.Atoi(v)
@@ -524,6 +547,28 @@ func (w *trace) ask(p *peer) {
 		w.askOne(p, kind, f)
 		w.run(time.Millisecond)
 	}
+}
+
+// voterKey is the replica that a request names: the node with its own directory if it says nothing else.
+func (w *trace) voterKey(f map[string]int) (int32, uuid.UUID) {
+	id := int32(f["node"])
+	dir := directoryOf(id)
+	if d, ok := f["directory"]; ok {
+		dir = uuid.Zero
+		if d > 0 {
+			dir = directoryOf(int32(d))
+		}
+	}
+	return id, dir
+}
+
+// clusterID is none, or another one if the request says so.
+func (w *trace) clusterID(f map[string]int) *string {
+	if n, ok := f["cluster"]; ok {
+		other := fmt.Sprintf("other%d", n)
+		return &other
+	}
+	return nil
 }
 
 func (w *trace) askOne(p *peer, kind string, f map[string]int) {
@@ -538,6 +583,27 @@ func (w *trace) askOne(p *peer, kind string, f map[string]int) {
 		p.q.Vote(&rpc.Context{APIVersion: 2}, req, func(r *protocol.VoteResponse) {
 			at := &r.Topics[0].Partitions[0]
 			w.printf("granted=%t%s", at.VoteGranted, leaderText(at.ErrorCode, at.LeaderId, at.LeaderEpoch))
+		})
+	case "add": // node=4 directory=4 host=4 ack=1 cluster=1 listener=1
+		req := protocol.NewAddRaftVoterRequest()
+		req.VoterId, req.VoterDirectoryId = w.voterKey(f)
+		req.ClusterId, req.AckWhenCommitted = w.clusterID(f), f["ack"] == 1
+		e := w.endpoint(int32(f["node"]))
+		if name, ok := f["listener"]; ok {
+			e.Name = fmt.Sprintf("L%d", name)
+		}
+		req.Listeners = []protocol.AddRaftVoterRequestListener{{Name: e.Name, Host: e.Host, Port: e.Port}}
+		p.q.AddRaftVoter(&rpc.Context{APIVersion: int16(f["version"])}, req, func(r *protocol.AddRaftVoterResponse) {
+			w.showState(p)
+			w.printf("add %d: %s", f["node"], errorText(r.ErrorCode, r.ErrorMessage))
+		})
+	case "remove": // node=4 directory=4 cluster=1
+		req := protocol.NewRemoveRaftVoterRequest()
+		req.VoterId, req.VoterDirectoryId = w.voterKey(f)
+		req.ClusterId = w.clusterID(f)
+		p.q.RemoveRaftVoter(&rpc.Context{}, req, func(r *protocol.RemoveRaftVoterResponse) {
+			w.showState(p)
+			w.printf("remove %d: %s", f["node"], errorText(r.ErrorCode, r.ErrorMessage))
 		})
 	case "begin":
 		req := protocol.NewBeginQuorumEpochRequest()

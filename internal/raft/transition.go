@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ottla-io/ottla/internal/kerr"
 )
 
 // state is what a node holds beyond its Election. One file per state: unattached.go, prospective.go, candidate.go,
@@ -46,6 +48,7 @@ func (q *Quorum) leave(next state) {
 	case *leader:
 		q.prepare.close()
 		q.tail = nil
+		q.endChange(s, kerr.NotLeaderOrFollower, "")
 		q.wakeFetches(true)
 	case *follower:
 		if n, ok := next.(*follower); ok {

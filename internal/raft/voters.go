@@ -114,8 +114,29 @@ func (s *VoterSet) with(v Voter) (*VoterSet, bool) {
 	if !s.Contains(v.Key) || old.Key == v.Key && old.MinKRaft == v.MinKRaft && old.MaxKRaft == v.MaxKRaft && sameEndpoints(old.Endpoints, v.Endpoints) {
 		return s, false
 	}
-	others := slices.DeleteFunc(slices.Clone(s.voters), func(o Voter) bool { return o.Key.ID == v.Key.ID })
-	return NewVoterSet(append(others, v)...), true
+	return NewVoterSet(append(s.others(v.Key.ID), v)...), true
+}
+
+// others are the voters but one.
+func (s *VoterSet) others(id int32) []Voter {
+	return slices.DeleteFunc(slices.Clone(s.All()), func(v Voter) bool { return v.Key.ID == id })
+}
+
+// keys are the voters as replicas, in the order of their ids.
+func (s *VoterSet) keys() []ReplicaKey {
+	keys := make([]ReplicaKey, s.Len())
+	for i, v := range s.All() {
+		keys[i] = v.Key
+	}
+	return keys
+}
+
+func (s *VoterSet) keysText() string {
+	var text []string
+	for _, k := range s.keys() {
+		text = append(text, k.String())
+	}
+	return "[" + strings.Join(text, ", ") + "]"
 }
 
 // sameEndpoints compares them in any order.

@@ -65,6 +65,8 @@ var apis = []row{
 	{protocol.KeyListConfigResources, 0, 1, OnBroker, typed((*broker.Broker).ListConfigResources)},         // broker/handle_list_config_resources.go
 	{protocol.KeyDescribeTopicPartitions, 0, 0, OnBroker, typed((*broker.Broker).DescribeTopicPartitions)}, // broker/handle_describe_topic_partitions.go
 	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                            // controller/handle_cluster.go
+	{protocol.KeyAddRaftVoter, 0, 1, OnBroker, forward},                                                    // raft/membership.go
+	{protocol.KeyRemoveRaftVoter, 0, 0, OnBroker, forward},                                                 // raft/membership.go
 
 	{protocol.KeyFetch, 4, 18, OnController, fetch((*raft.Quorum).Fetch)},                                                      // raft/fetch.go
 	{protocol.KeySaslHandshake, 0, 1, OnController, typed((*sasl).Handshake)},                                                  // server/sasl.go
@@ -93,6 +95,8 @@ var apis = []row{
 	{protocol.KeyControllerRegistration, 0, 0, OnController, typed((*controller.Controller).ControllerRegistration)},           // controller/handle_cluster.go
 	{protocol.KeyAssignReplicasToDirs, 0, 0, OnController, typed((*controller.Controller).AssignReplicasToDirs)},               // controller/handle_partitions.go
 	{protocol.KeyUnregisterController, 0, 0, OnController, typed((*controller.Controller).UnregisterController)},               // controller/handle_cluster.go
+	{protocol.KeyAddRaftVoter, 0, 1, OnController, typed((*raft.Quorum).AddRaftVoter)},                                         // raft/membership.go
+	{protocol.KeyRemoveRaftVoter, 0, 0, OnController, typed((*raft.Quorum).RemoveRaftVoter)},                                   // raft/membership.go
 }
 
 // forward hands a request to the active controller.
