@@ -37,8 +37,8 @@ var apis = []row{
 	{protocol.KeyHeartbeat, 0, 4, OnBroker, typed((*group.Service).Heartbeat)},                             // coordinator/group/handle_heartbeat.go
 	{protocol.KeyLeaveGroup, 0, 5, OnBroker, typed((*group.Service).LeaveGroup)},                           // coordinator/group/handle_leave_group.go
 	{protocol.KeySyncGroup, 0, 5, OnBroker, typed((*group.Service).SyncGroup)},                             // coordinator/group/handle_sync_group.go
-	{protocol.KeyDescribeGroups, 0, 6, OnBroker, typed((*group.Service).DescribeGroups)},                   // coordinator/group/handle_describe_groups.go
-	{protocol.KeyListGroups, 0, 5, OnBroker, typed((*group.Service).ListGroups)},                           // coordinator/group/handle_list_groups.go
+	{protocol.KeyDescribeGroups, 0, 6, OnBroker, typed((*group.Service).DescribeGroups)},                   // coordinator/group/handle_groups.go
+	{protocol.KeyListGroups, 0, 5, OnBroker, typed((*group.Service).ListGroups)},                           // coordinator/group/handle_groups.go
 	{protocol.KeySaslHandshake, 0, 1, OnBroker, typed((*sasl).Handshake)},                                  // server/sasl.go
 	{protocol.KeyApiVersions, 0, 5, OnBroker, typed((*versions).answer)},                                   // server/api_versions.go
 	{protocol.KeyCreateTopics, 2, 7, OnBroker, forward},                                                    // broker/forward.go, controller/handle_topics.go
@@ -51,20 +51,20 @@ var apis = []row{
 	{protocol.KeyDescribeLogDirs, 1, 5, OnBroker, typed((*broker.Broker).DescribeLogDirs)},                 // broker/handle_describe_log_dirs.go
 	{protocol.KeySaslAuthenticate, 0, 2, OnBroker, typed((*sasl).Authenticate)},                            // server/sasl.go
 	{protocol.KeyCreatePartitions, 0, 3, OnBroker, forward},                                                // controller/handle_topics.go
-	{protocol.KeyDeleteGroups, 0, 3, OnBroker, typed((*group.Service).DeleteGroups)},                       // coordinator/group/handle_delete_groups.go
+	{protocol.KeyDeleteGroups, 0, 3, OnBroker, typed((*group.Service).DeleteGroups)},                       // coordinator/group/handle_groups.go
 	{protocol.KeyElectLeaders, 0, 2, OnBroker, forward},                                                    // controller/handle_partitions.go
 	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnBroker, typed((*broker.Broker).IncrementalAlterConfigs)}, // broker/handle_alter_configs.go
-	{protocol.KeyAlterPartitionReassignments, 0, 1, OnBroker, forward},                                     // controller/handle_reassignments.go
-	{protocol.KeyListPartitionReassignments, 0, 0, OnBroker, forward},                                      // controller/handle_reassignments.go
+	{protocol.KeyAlterPartitionReassignments, 0, 1, OnBroker, forward},                                     // controller/handle_partitions.go
+	{protocol.KeyListPartitionReassignments, 0, 0, OnBroker, forward},                                      // controller/handle_partitions.go
 	{protocol.KeyOffsetDelete, 0, 0, OnBroker, typed((*group.Service).OffsetDelete)},                       // coordinator/group/handle_offset_delete.go
 	{protocol.KeyDescribeQuorum, 0, 2, OnBroker, forward},                                                  // raft/describe.go
-	{protocol.KeyUpdateFeatures, 0, 2, OnBroker, forward},                                                  // controller/handle_features.go
+	{protocol.KeyUpdateFeatures, 0, 2, OnBroker, forward},                                                  // controller/handle_nodes.go
 	{protocol.KeyDescribeCluster, 0, 2, OnBroker, typed((*broker.Broker).DescribeCluster)},                 // broker/handle_describe_cluster.go
 	{protocol.KeyDescribeProducers, 0, 0, OnBroker, typed((*broker.Broker).DescribeProducers)},             // broker/handle_describe_producers.go
-	{protocol.KeyUnregisterBroker, 0, 0, OnBroker, forward},                                                // controller/handle_cluster.go
+	{protocol.KeyUnregisterBroker, 0, 0, OnBroker, forward},                                                // controller/handle_nodes.go
 	{protocol.KeyListConfigResources, 0, 1, OnBroker, typed((*broker.Broker).ListConfigResources)},         // broker/handle_list_config_resources.go
 	{protocol.KeyDescribeTopicPartitions, 0, 0, OnBroker, typed((*broker.Broker).DescribeTopicPartitions)}, // broker/handle_describe_topic_partitions.go
-	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                            // controller/handle_cluster.go
+	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                            // controller/handle_nodes.go
 	{protocol.KeyAddRaftVoter, 0, 1, OnBroker, forward},                                                    // raft/membership.go
 	{protocol.KeyRemoveRaftVoter, 0, 0, OnBroker, forward},                                                 // raft/membership.go
 
@@ -78,23 +78,23 @@ var apis = []row{
 	{protocol.KeyCreatePartitions, 0, 3, OnController, typed((*controller.Controller).CreatePartitions)},                       // controller/handle_topics.go
 	{protocol.KeyElectLeaders, 0, 2, OnController, typed((*controller.Controller).ElectLeaders)},                               // controller/handle_partitions.go
 	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnController, typed((*controller.Controller).IncrementalAlterConfigs)},         // controller/handle_configs.go
-	{protocol.KeyAlterPartitionReassignments, 0, 1, OnController, typed((*controller.Controller).AlterPartitionReassignments)}, // controller/handle_reassignments.go
-	{protocol.KeyListPartitionReassignments, 0, 0, OnController, typed((*controller.Controller).ListPartitionReassignments)},   // controller/handle_reassignments.go
+	{protocol.KeyAlterPartitionReassignments, 0, 1, OnController, typed((*controller.Controller).AlterPartitionReassignments)}, // controller/handle_partitions.go
+	{protocol.KeyListPartitionReassignments, 0, 0, OnController, typed((*controller.Controller).ListPartitionReassignments)},   // controller/handle_partitions.go
 	{protocol.KeyVote, 0, 2, OnController, typed((*raft.Quorum).Vote)},                                                         // raft/vote.go
 	{protocol.KeyBeginQuorumEpoch, 0, 1, OnController, typed((*raft.Quorum).BeginQuorumEpoch)},                                 // raft/epoch.go
 	{protocol.KeyEndQuorumEpoch, 0, 1, OnController, typed((*raft.Quorum).EndQuorumEpoch)},                                     // raft/epoch.go
 	{protocol.KeyDescribeQuorum, 0, 2, OnController, typed((*raft.Quorum).DescribeQuorum)},                                     // raft/describe.go
 	{protocol.KeyAlterPartition, 2, 3, OnController, typed((*controller.Controller).AlterPartition)},                           // controller/handle_partitions.go
-	{protocol.KeyUpdateFeatures, 0, 2, OnController, typed((*controller.Controller).UpdateFeatures)},                           // controller/handle_features.go
+	{protocol.KeyUpdateFeatures, 0, 2, OnController, typed((*controller.Controller).UpdateFeatures)},                           // controller/handle_nodes.go
 	{protocol.KeyFetchSnapshot, 0, 1, OnController, typed((*raft.Quorum).FetchSnapshot)},                                       // raft/fetch_snapshot.go
-	{protocol.KeyDescribeCluster, 0, 2, OnController, typed((*controller.Controller).DescribeCluster)},                         // controller/handle_features.go
-	{protocol.KeyBrokerRegistration, 0, 4, OnController, typed((*controller.Controller).BrokerRegistration)},                   // controller/handle_cluster.go
-	{protocol.KeyBrokerHeartbeat, 0, 2, OnController, typed((*controller.Controller).BrokerHeartbeat)},                         // controller/handle_cluster.go
-	{protocol.KeyUnregisterBroker, 0, 0, OnController, typed((*controller.Controller).UnregisterBroker)},                       // controller/handle_cluster.go
-	{protocol.KeyAllocateProducerIds, 0, 0, OnController, typed((*controller.Controller).AllocateProducerIds)},                 // controller/handle_cluster.go
-	{protocol.KeyControllerRegistration, 0, 0, OnController, typed((*controller.Controller).ControllerRegistration)},           // controller/handle_cluster.go
+	{protocol.KeyDescribeCluster, 0, 2, OnController, typed((*controller.Controller).DescribeCluster)},                         // controller/handle_nodes.go
+	{protocol.KeyBrokerRegistration, 0, 4, OnController, typed((*controller.Controller).BrokerRegistration)},                   // controller/handle_nodes.go
+	{protocol.KeyBrokerHeartbeat, 0, 2, OnController, typed((*controller.Controller).BrokerHeartbeat)},                         // controller/handle_nodes.go
+	{protocol.KeyUnregisterBroker, 0, 0, OnController, typed((*controller.Controller).UnregisterBroker)},                       // controller/handle_nodes.go
+	{protocol.KeyAllocateProducerIds, 0, 0, OnController, typed((*controller.Controller).AllocateProducerIds)},                 // controller/handle_nodes.go
+	{protocol.KeyControllerRegistration, 0, 0, OnController, typed((*controller.Controller).ControllerRegistration)},           // controller/handle_nodes.go
 	{protocol.KeyAssignReplicasToDirs, 0, 0, OnController, typed((*controller.Controller).AssignReplicasToDirs)},               // controller/handle_partitions.go
-	{protocol.KeyUnregisterController, 0, 0, OnController, typed((*controller.Controller).UnregisterController)},               // controller/handle_cluster.go
+	{protocol.KeyUnregisterController, 0, 0, OnController, typed((*controller.Controller).UnregisterController)},               // controller/handle_nodes.go
 	{protocol.KeyAddRaftVoter, 0, 1, OnController, typed((*raft.Quorum).AddRaftVoter)},                                         // raft/membership.go
 	{protocol.KeyRemoveRaftVoter, 0, 0, OnController, typed((*raft.Quorum).RemoveRaftVoter)},                                   // raft/membership.go
 }
