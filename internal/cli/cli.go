@@ -21,8 +21,9 @@ type streams struct {
 	// asKafka says that the tool was called by the name of Kafka's script, and then keeps to its letter where
 	// ottla's own name allows more: --bootstrap-server is required, --help goes to standard error with exit code 1.
 	asKafka bool
-	// helped says that help was asked for and shown.
-	helped bool
+	// helped says that help was asked for, and shown unless it was for a subcommand that is not there.
+	helped    bool
+	helpError error
 }
 
 // exitError ends a tool with a code after it has said what there was to say.
@@ -74,6 +75,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	root.SetArgs(rest)
 	cmd, err = root.ExecuteContextC(ctx)
+	if s.helpError != nil {
+		return report(s, cmd, s.helpError)
+	}
 	if s.helped && s.asKafka && dialectOf(cmd) == jopt {
 		return 1
 	}
@@ -90,6 +94,10 @@ func report(s *streams, cmd *cobra.Command, err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &usage):
+		if dialectOf(cmd) == plainCobra { // which prints its usage when it is asked for
+			fmt.Fprintf(s.err, "%s: %s; see %s --help\n", cmd.CommandPath(), usage.text, cmd.CommandPath())
+			return 1
+		}
 		if dialectOf(cmd) == argparse {
 			fmt.Fprintf(s.err, "%s%s: error: %s\n", cmd.UsageString(), kafkaName(cmd), usage.text)
 			return 1

@@ -21,6 +21,9 @@ import (
 // defaultBootstrap is where tools look for a cluster when nobody says where it is.
 const defaultBootstrap = "localhost:9092"
 
+// quiet is how long a tool with time enough tries before it says so: a node may take as long to start.
+const quiet = time.Second
+
 // defaultAPITimeout is how long a tool tries, default.api.timeout.ms of Kafka's admin client.
 const defaultAPITimeout = time.Minute
 
@@ -163,6 +166,7 @@ func (e errTimedOut) Error() string {
 // ask sends a request to the first broker that can be reached, and tries again for as long as the tool is
 // patient: a script may start a broker and its first tool at the same time.
 func (a *admin) ask(ctx context.Context, call string, req kmsg.Request) (kmsg.Response, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	for tries := 0; ; tries++ {
@@ -176,7 +180,7 @@ func (a *admin) ask(ctx context.Context, call string, req kmsg.Request) (kmsg.Re
 			case errors.Is(err, kerr.UnsupportedVersion) || unsupported(err):
 				return nil, kerr.UnsupportedVersion
 			}
-			if !a.told {
+			if !a.told && time.Since(began) > min(quiet, a.timeout/20) {
 				a.told = true
 				fmt.Fprintf(a.s.err, "%s: %v; trying for %v\n", strings.Join(a.seeds, ","), err, a.timeout)
 			}

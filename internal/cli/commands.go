@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 )
 
@@ -84,7 +82,7 @@ without --bootstrap-server they talk to localhost:9092.`,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("ottla: unknown command %q; see ottla --help", args[0])
+				return usagef("unknown command %q", args[0])
 			}
 			return nil
 		},
@@ -127,6 +125,10 @@ func prepare(s *streams, cmd *cobra.Command) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		s.helped = true
+		if names := c.Flags().Args(); c.HasSubCommands() && len(names) > 0 {
+			s.helpError = c.ValidateArgs(names)
+			return
+		}
 		if s.asKafka && dialectOf(c) == jopt {
 			c.SetOut(s.err)
 		}

@@ -64,7 +64,7 @@ by itself when there is none.`,
 	f := cmd.Flags()
 	f.String("config", "", "the configuration, a `file` of properties")
 	f.StringArray("override", nil, "a setting that wins over the file, `key=value`; may be repeated")
-	f.String("log-level", "info", "what to log: debug, info, warn or error")
+	f.String("log-level", "info", "the `level` from which to log: debug, info (the default), warn or error")
 	versionFlag(cmd)
 	return cmd
 }
@@ -75,7 +75,7 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 	if err != nil {
 		return serverErrors(err)
 	}
-	cfg, err := config.New(settings.entries)
+	cfg, err := config.Load(settings.path, settings.text, settings.more...)
 	if err != nil {
 		return serverErrors(err)
 	}
@@ -88,7 +88,7 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 	e := real.New(real.Options{Logger: log})
 	if settings.ownDefaults {
 		if err := formatDefaults(e, cfg, log); err != nil {
-			return serverErrors(err)
+			return advised(err, cfg, settings)
 		}
 	}
 	if os.Getenv("GOGC") == "" {
@@ -107,7 +107,7 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 		}
 	}})
 	if err != nil {
-		return serverErrors(err)
+		return advised(err, cfg, settings)
 	}
 	return runNode(n, faults)
 }
@@ -141,22 +141,15 @@ func runNode(n *node.Node, faults chan error) error {
 	return exitError{128 + int(number)} // what a JVM exits with
 }
 
-// serverErrors names the program in front of every problem.
-func serverErrors(err error) error {
-	var lines []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		lines = append(lines, "ottla server: "+line)
-	}
-	return errors.New(strings.Join(lines, "\n"))
-}
-
 // settings are what the server was told.
 type settings struct {
-	entries     []config.Entry
+	path        string // of the file
+	text        []byte // of the file
+	more        []config.Entry
 	ownDefaults bool // there is no file: the server may format its own folder
 }
 
-// readSettings collects file, environment and flags; later ones win.
+// readSettings collects file, environment and flags.
 func readSettings(cmd *cobra.Command, args []string) (settings, error) {
 	var out settings
 	path, _ := cmd.Flags().GetString("config")
@@ -166,29 +159,24 @@ func readSettings(cmd *cobra.Command, args []string) (settings, error) {
 		}
 		path = args[0]
 	}
-	text := []byte(defaultProperties)
+	out.path, out.text = path, []byte(defaultProperties)
 	if path == "" {
 		out.ownDefaults = true
 	} else {
 		var err error
-		if text, err = os.ReadFile(path); err != nil {
+		if out.text, err = os.ReadFile(path); err != nil {
 			return out, fmt.Errorf("read the configuration: %w", err)
 		}
 	}
-	entries, problems := config.ParseProperties(path, text)
-	if len(problems) > 0 {
-		return out, errors.Join(problems...)
-	}
-	entries = append(entries, config.FromEnvironment(os.Environ())...)
+	out.more = config.FromEnvironment(os.Environ())
 	overrides, _ := cmd.Flags().GetStringArray("override")
 	for _, o := range overrides {
 		key, value, ok := strings.Cut(o, "=")
 		if !ok {
 			return out, fmt.Errorf("--override %s: it must be key=value", o)
 		}
-		entries = append(entries, config.Entry{Key: strings.TrimSpace(key), Value: strings.TrimSpace(value), File: "--override"})
+		out.more = append(out.more, config.Entry{Key: strings.TrimSpace(key), Value: strings.TrimSpace(value), File: "--override"})
 	}
-	out.entries = entries
 	return out, nil
 }
 
@@ -207,6 +195,9 @@ func formatDefaults(e *real.Env, cfg *config.Node, log *slog.Logger) error {
 		case len(entries) > 0:
 			return nil // whatever it is, it is not ours to overwrite; opening it says what is wrong
 		}
+	}
+	if err := node.Check(e, cfg); err != nil {
+		return err // before there is a folder
 	}
 	id, err := format.Standalone(e.FS(), e.Rand(), e.Now(), cfg)
 	if err != nil {

@@ -82,11 +82,7 @@ func nodeConfig(cmd *cobra.Command) (*config.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	entries, problems := config.ParseProperties(path, text)
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return config.New(entries)
+	return config.Load(path, text)
 }
 
 func storageFormat(s *streams, cmd *cobra.Command) error {

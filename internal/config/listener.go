@@ -98,33 +98,41 @@ func (n *Node) securityProtocols() (map[string]string, error) {
 		name, protocol, ok := strings.Cut(item, ":")
 		protocol = strings.ToUpper(strings.TrimSpace(protocol))
 		if !ok || !slices.Contains([]string{Plaintext, SSL, SASLPlaintext, SASLSSL}, protocol) {
-			return nil, fmt.Errorf("Invalid security protocol `%s` defined in listener.security.protocol.map: write NAME:PROTOCOL with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", protocol) //nolint:staticcheck // Kafka's words
+			return nil, n.problem("listener.security.protocol.map", "Invalid security protocol `%s` defined in listener.security.protocol.map: write NAME:PROTOCOL with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL", protocol)
 		}
 		m[strings.ToUpper(strings.TrimSpace(name))] = protocol
 	}
 	if _, given := n.originals["listener.security.protocol.map"]; !given {
 		for _, name := range n.ControllerListeners {
-			if _, ok := m[strings.ToUpper(name)]; !ok {
-				m[strings.ToUpper(name)] = Plaintext
+			if _, ok := m[name]; !ok {
+				m[name] = Plaintext
 			}
 		}
 	}
 	return m, nil
 }
 
-func (n *Node) deriveListeners() []error {
-	var problems []error
-	protocols, err := n.securityProtocols()
-	if err != nil {
-		return append(problems, n.problem("listener.security.protocol.map", "%w", err))
+func (n *Node) deriveControllerListeners() []error {
+	for _, name := range n.List("controller.listener.names") {
+		n.ControllerListeners = append(n.ControllerListeners, strings.ToUpper(name))
 	}
+	return nil
+}
+
+func (n *Node) checkProtocols() []error {
+	if _, err := n.securityProtocols(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// parseListeners reads names, hosts and ports.
+func (n *Node) parseListeners() []error {
+	var problems []error
 	parse := func(key string) []Listener {
 		var out []Listener
 		for _, item := range n.List(key) {
 			l, err := parseListener(item)
-			if err == nil && protocols[l.Name] == "" {
-				err = fmt.Errorf("No security protocol defined for listener %s: add it to listener.security.protocol.map", l.Name) //nolint:staticcheck // Kafka's words
-			}
 			if err == nil && slices.ContainsFunc(out, func(o Listener) bool { return o.Name == l.Name }) {
 				err = fmt.Errorf("Each listener must have a different name, listeners: %s", n.String(key)) //nolint:staticcheck // Kafka's words
 			}
@@ -132,16 +140,37 @@ func (n *Node) deriveListeners() []error {
 				problems = append(problems, n.problem(key, "%w", err))
 				continue
 			}
-			l.Protocol = protocols[l.Name]
 			out = append(out, l)
 		}
 		return out
 	}
 	n.Listeners = parse("listeners")
 	n.AdvertisedListeners = parse("advertised.listeners")
-	if len(problems) > 0 {
-		return problems
+	return problems
+}
+
+// giveProtocols gives each listener its security protocol.
+func (n *Node) giveProtocols() []error {
+	protocols, err := n.securityProtocols()
+	if err != nil {
+		return []error{err}
 	}
+	var problems []error
+	give := func(key string, listeners []Listener) {
+		for i, l := range listeners {
+			if listeners[i].Protocol = protocols[l.Name]; protocols[l.Name] == "" {
+				problems = append(problems, n.problem(key, "No security protocol defined for listener %s: add it to listener.security.protocol.map", l.Name))
+			}
+		}
+	}
+	give("listeners", n.Listeners)
+	give("advertised.listeners", n.AdvertisedListeners)
+	return problems
+}
+
+// checkListeners compares the listeners with one another and with the node's roles.
+func (n *Node) checkListeners() []error {
+	var problems []error
 	for i, l := range n.Listeners {
 		for _, o := range n.Listeners[:i] {
 			if l.Port == o.Port && l.Port != 0 && sameInterface(l.Host, o.Host) {
@@ -149,30 +178,32 @@ func (n *Node) deriveListeners() []error {
 			}
 		}
 	}
-	for i, name := range n.ControllerListeners {
-		n.ControllerListeners[i] = strings.ToUpper(name)
-	}
-	var brokerListeners, controllerListeners []string
-	for _, l := range n.Listeners {
-		if n.IsControllerListener(l.Name) {
-			controllerListeners = append(controllerListeners, l.Name)
-		} else {
-			brokerListeners = append(brokerListeners, l.Name)
-		}
-	}
+	brokers := n.brokerListeners()
+	controllers := len(n.Listeners) - len(brokers)
 	switch {
-	case n.HasRole(RoleController) && len(controllerListeners) == 0:
+	case n.HasRole(RoleController) && controllers == 0:
 		problems = append(problems, n.problem("listeners", "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when running the KRaft controller role"))
-	case !n.HasRole(RoleController) && len(controllerListeners) > 0:
+	case !n.HasRole(RoleController) && controllers > 0:
 		problems = append(problems, n.problem("controller.listener.names", "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running KRaft with just the broker role"))
-	case n.HasRole(RoleBroker) && len(brokerListeners) == 0:
+	case n.HasRole(RoleBroker) && len(brokers) == 0:
 		problems = append(problems, n.problem("listeners", "There must be at least one broker advertised listener. Perhaps all listeners appear in controller.listener.names?"))
 	}
-	if len(problems) > 0 {
-		return problems
+	return problems
+}
+
+// brokerListeners are the names of the listeners that are not the controller's.
+func (n *Node) brokerListeners() (names []string) {
+	for _, l := range n.Listeners {
+		if !n.IsControllerListener(l.Name) {
+			names = append(names, l.Name)
+		}
 	}
-	problems = append(problems, n.deriveAdvertised()...)
-	return append(problems, n.deriveInterBroker(brokerListeners)...)
+	return names
+}
+
+// deriveTold finds out what clients are told, and which listener brokers use among themselves.
+func (n *Node) deriveTold() []error {
+	return append(n.deriveAdvertised(), n.deriveInterBroker(n.brokerListeners())...)
 }
 
 func (n *Node) deriveAdvertised() []error {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -36,49 +35,41 @@ type Node struct {
 }
 
 // New checks entries (later ones win) and returns the node's configuration. The error joins every problem found, each
-// with the place it stands at; nothing is half accepted.
-func New(entries []Entry) (*Node, error) {
+// with the place it stands at, in the order of the lines; nothing is half accepted. Where there is one, keys that nobody
+// knows are named as well: they may be what was meant.
+func New(entries []Entry) (*Node, error) { return check(entries, nil) }
+
+// check is New with problems that were found before.
+func check(entries []Entry, problems []error) (*Node, error) {
 	n := &Node{values: map[string]string{}, originals: map[string]Entry{}}
 	for _, e := range entries {
 		n.originals[e.Key] = e
 	}
-	var problems []error
 	for _, d := range Defs(ScopeNode) {
 		e, given := n.originals[d.Name]
 		switch {
 		case given:
 			v, err := d.Parse(e.Value)
 			if err != nil {
-				problems = append(problems, at(e, err))
+				problems = append(problems, &problem{d.Name, e, err})
 				continue
 			}
 			n.values[d.Name] = v
 		case d.Required:
-			problems = append(problems, fmt.Errorf("Missing required configuration %q which has no default value.", d.Name)) //nolint:staticcheck // Kafka's words
+			problems = append(problems, n.problem(d.Name, "Missing required configuration %q which has no default value.", d.Name))
 		case !d.Null:
 			n.values[d.Name] = d.Default
 		}
 	}
 	n.findUnknown()
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	if problems = n.derive(problems); len(problems) == 0 {
+		return n, nil
 	}
-	if problems = n.derive(); len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	for _, e := range n.Unknown {
+		problems = append(problems, n.problem(e.Key, "Kafka 4.4 knows no setting %q", e.Key))
 	}
-	return n, nil
-}
-
-func at(e Entry, err error) error {
-	if e.File == "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", e.Where(), err)
-}
-
-// problem names a key's place, if it was given.
-func (n *Node) problem(key, format string, args ...any) error {
-	return at(n.originals[key], fmt.Errorf(format, args...))
+	slices.SortStableFunc(problems, byPlace)
+	return nil, errors.Join(problems...)
 }
 
 func (n *Node) findUnknown() {
@@ -88,59 +79,6 @@ func (n *Node) findUnknown() {
 		}
 	}
 	sort.Slice(n.Unknown, func(i, j int) bool { return n.Unknown[i].Key < n.Unknown[j].Key })
-}
-
-func (n *Node) derive() []error {
-	var problems []error
-	add := func(err error) {
-		if err != nil {
-			problems = append(problems, err)
-		}
-	}
-	n.NodeID = int32(n.Int("node.id"))
-	n.Roles = n.List("process.roles")
-	if id := n.Int("broker.id"); id >= 0 && id != int(n.NodeID) {
-		add(n.problem("broker.id", "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, please use `node.id` instead."))
-	}
-	for _, key := range []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"} {
-		if v, ok := n.Lookup(key); ok && v == "0" {
-			add(n.problem(key, "%s must be unlimited (-1) or, greater than or equal to 1", key))
-		}
-	}
-	n.LogDirs = n.List("log.dirs")
-	if len(n.LogDirs) == 0 {
-		n.LogDirs = n.List("log.dir")
-	}
-	if n.MetadataLogDir = n.String("metadata.log.dir"); n.MetadataLogDir == "" {
-		n.MetadataLogDir = n.LogDirs[0]
-	}
-	n.ControllerListeners = n.List("controller.listener.names")
-	for _, err := range n.deriveListeners() {
-		add(err)
-	}
-	voters, err := ParseVoters(n.List("controller.quorum.voters"))
-	if err != nil {
-		add(n.problem("controller.quorum.voters", "%w", err))
-	}
-	n.QuorumVoters = voters
-	for _, s := range n.List("controller.quorum.bootstrap.servers") {
-		hp, err := ParseHostPort(s)
-		if err != nil {
-			add(n.problem("controller.quorum.bootstrap.servers", "Failed to parse host name from %s for the configuration controller.quorum.bootstrap.servers. Each entry should be in the form \"{host}:{port}\"", s))
-		}
-		n.QuorumBootstrapServer = append(n.QuorumBootstrapServer, hp)
-	}
-	if len(voters) == 0 && len(n.QuorumBootstrapServer) == 0 && err == nil {
-		add(errors.New("If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers or controller.quorum.voters must contain a parseable set of controllers.")) //nolint:staticcheck // Kafka's words
-	}
-	isVoter := slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == n.NodeID })
-	switch {
-	case len(voters) > 0 && n.HasRole(RoleController) && !isVoter:
-		add(n.problem("node.id", "If process.roles contains the 'controller' role, the node id %d must be included in the set of voters controller.quorum.voters=%s", n.NodeID, n.String("controller.quorum.voters")))
-	case len(voters) > 0 && !n.HasRole(RoleController) && isVoter:
-		add(n.problem("node.id", "If process.roles contains just the 'broker' role, the node id %d must not be included in the set of voters controller.quorum.voters=%s", n.NodeID, n.String("controller.quorum.voters")))
-	}
-	return problems
 }
 
 // HasRole reports whether process.roles contains the role.

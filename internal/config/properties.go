@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -24,6 +25,12 @@ func (e Entry) Where() string {
 	return fmt.Sprintf("%s:%d", e.File, e.Line)
 }
 
+// Load is the configuration of a file's text and of entries that win over it. Errors: as New, and what cannot be read.
+func Load(file string, text []byte, more ...Entry) (*Node, error) {
+	entries, problems := ParseProperties(file, text)
+	return check(append(entries, more...), problems)
+}
+
 // ParseProperties reads a file as java.util.Properties does: ISO 8859-1 with \u escapes, '#' and '!' comments,
 // '=', ':' or blanks between key and value, '\' at the end of a line continues it. Entries come in file order,
 // duplicates included: the last one wins. Each problem names its line.
@@ -32,9 +39,13 @@ func ParseProperties(file string, data []byte) ([]Entry, []error) {
 	var problems []error
 	loader := properties.Loader{Encoding: properties.ISO_8859_1, DisableExpansion: true}
 	for _, l := range logicalLines(data) {
+		if rest, ok := withoutKey(l.text); ok { // which the loader refuses
+			entries = append(entries, Entry{Value: rest, File: file, Line: l.number})
+			continue
+		}
 		p, err := loader.LoadBytes(append(l.text, '\n'))
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s:%d: %s", file, l.number, strings.TrimPrefix(err.Error(), "properties: ")))
+			problems = append(problems, &problem{at: Entry{File: file, Line: l.number}, err: parseError(err)})
 			continue
 		}
 		for _, k := range p.Keys() {
@@ -43,6 +54,24 @@ func ParseProperties(file string, data []byte) ([]Entry, []error) {
 		}
 	}
 	return entries, problems
+}
+
+// withoutKey is the value of a line that begins with its separator: Java takes that for an empty key.
+func withoutKey(line []byte) (value string, ok bool) {
+	line = bytes.TrimLeft(line, " \t\f")
+	if line[0] != '=' && line[0] != ':' {
+		return "", false
+	}
+	return string(bytes.TrimLeft(line[1:], " \t\f")), true
+}
+
+// parseError says what the loader, which was given this line alone, found wrong with it.
+func parseError(err error) error {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "properties: "), "Line 1: ")
+	if text == "invalid unicode literal" {
+		text = `Malformed \uxxxx encoding.` // Kafka's words
+	}
+	return errors.New(text)
 }
 
 type logicalLine struct {

@@ -81,6 +81,9 @@ func (e *Ensemble) sorted() []*Dir {
 	return out
 }
 
+// ErrOtherCluster says that a directory belongs to another cluster than was asked for, or than the others.
+var ErrOtherCluster = errors.New("Invalid cluster.id") //nolint:staticcheck // Kafka's words
+
 // verify compares the directories with one another, with the node, and with the cluster unless that is empty.
 func (e *Ensemble) verify(clusterID string, nodeID int32) error {
 	expectCluster := clusterID != ""
@@ -95,7 +98,7 @@ func (e *Ensemble) verify(clusterID string, nodeID int32) error {
 		case hasCluster && !expectCluster:
 			clusterID, expectCluster = d.props.ClusterID, true
 		case hasCluster && d.props.ClusterID != clusterID:
-			return fmt.Errorf("Invalid cluster.id in: %s. Expected %s, but read %s", path, clusterID, d.props.ClusterID)
+			return fmt.Errorf("%w in: %s. Expected %s, but read %s", ErrOtherCluster, path, clusterID, d.props.ClusterID)
 		}
 		if id := d.props.NodeID; id != -1 && id != nodeID {
 			return fmt.Errorf("Stored node id %d doesn't match previous node id %d in %s. If you moved your data, make sure your configured node id matches. If you intend to create a new node, you should remove all data in your data directories.", id, nodeID, path)
@@ -118,11 +121,7 @@ func Verify(world env.Env, cfg *config.Node) (*Ensemble, error) {
 	fsys := world.FS()
 	e := load(fsys, cfg)
 	if !slices.ContainsFunc(e.Dirs, func(d Dir) bool { return d.formatted }) {
-		err := errors.New("No readable meta.properties files found.")
-		for _, d := range e.Dirs {
-			err = errors.Join(err, d.Err)
-		}
-		return nil, err
+		return nil, e.unreadable()
 	}
 	if err := e.verify("", cfg.NodeID); err != nil {
 		return nil, err
@@ -133,6 +132,23 @@ func Verify(world env.Env, cfg *config.Node) (*Ensemble, error) {
 		}
 	}
 	return e, e.giveIDs(world)
+}
+
+// ErrNotFormatted says that none of a node's directories was formatted.
+var ErrNotFormatted = errors.New("No readable meta.properties files found.") //nolint:staticcheck // Kafka's words
+
+// unreadable is ErrNotFormatted, or why the files that are there cannot be read.
+func (e *Ensemble) unreadable() error {
+	var why []string
+	for _, d := range e.Dirs {
+		if d.Err != nil {
+			why = append(why, d.Err.Error())
+		}
+	}
+	if why == nil {
+		return ErrNotFormatted
+	}
+	return fmt.Errorf("No readable meta.properties files found: %s", strings.Join(why, "; ")) //nolint:staticcheck // Kafka's words
 }
 
 // usable says why a node cannot run with the directory.

@@ -225,7 +225,7 @@ func TestVerify(t *testing.T) {
 		{good(someID), "version=2", "offline: /data/b"},
 		{"version=2", good(someID), "Encountered I/O error in metadata log directory /data/a. Cannot continue."},
 		{"", "", "No readable meta.properties files found."},
-		{"version=2", "", "No readable meta.properties files found.\nread /data/a/meta.properties: Unknown meta.properties version number 2"},
+		{"version=2", "", "No readable meta.properties files found: read /data/a/meta.properties: Unknown meta.properties version number 2"},
 		{good(someID), "", "No `meta.properties` found in /data/b"},
 		{good(someID), good(someID), "Duplicate directory ID Optional[" + someID + "] found. It was the ID of /data/a, but also of /data/b"},
 		{good(someID), "version=1\nnode.id=1\ncluster.id=d", "Invalid cluster.id in: /data/b/meta.properties. Expected c, but read d"},

@@ -7,12 +7,25 @@ import (
 	"strings"
 
 	"github.com/ottla-io/ottla/internal/config"
+	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/image"
 	"github.com/ottla-io/ottla/internal/server"
 )
 
 // plaintext is the security protocol that is served, by its number in the metadata log.
 const plaintext int16 = 0
+
+// Check says what would keep a node from opening, its folders aside: settings that cannot be served, ports in use.
+// Who makes the folders asks before.
+func Check(e env.Env, cfg *config.Node) error {
+	if err := checkListeners(cfg); err != nil {
+		return err
+	}
+	n := &Node{env: e, cfg: cfg, server: server.New(e, server.OptionsFrom(cfg)), addresses: map[string]string{}}
+	err := n.listen()
+	n.closeServer()
+	return err
+}
 
 // checkListeners refuses listeners that would need what is not there.
 func checkListeners(cfg *config.Node) error {
@@ -37,9 +50,8 @@ func (n *Node) listen() error {
 		}
 		addr, err := n.server.Listen(l.Name, l.Addr(), kind)
 		if err != nil {
-			return fmt.Errorf("Socket server failed to bind to %s for listener %s: %w. Stop what listens there, or choose another port in listeners.", l.Addr(), l.Name, err) //nolint:staticcheck // begins with Kafka's words
+			return fmt.Errorf("Socket server failed to bind to %s for listener %s: %w", l.Addr(), l.Name, err) //nolint:staticcheck // Kafka's words
 		}
-		n.env.Logger().Info(fmt.Sprintf("Awaiting socket connections on %s.", addr), "listener", l.Name)
 		n.addresses[l.Name] = addr
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -61,9 +60,9 @@ type Node struct {
 	ended     bool
 }
 
-// Open locks and reads the node's folders, listens on its ports, and wires everything. Nothing runs before Start.
+// Open locks the node's folders, listens on its ports, reads the folders and wires everything. Nothing runs before Start.
 // Errors: folders that are not formatted, or of another node or cluster; folders in use by another process; ports in
-// use; settings that cannot be served. Nothing is left behind then.
+// use; settings that cannot be served. Nothing was written then but the lock files.
 func Open(o Options) (*Node, error) {
 	n := &Node{env: o.Env, cfg: o.Config, hostname: o.Hostname, onFault: o.OnFault, addresses: map[string]string{}}
 	if n.onFault == nil {
@@ -87,15 +86,18 @@ func (n *Node) open() error {
 	if err := n.openLogs(); err != nil {
 		return err
 	}
+	o := server.OptionsFrom(n.cfg)
+	o.ClusterID, o.Image, o.KRaftVersion = n.ensemble.ClusterID, n.image, func() int16 { return n.quorum.KRaftVersion() }
+	n.server = server.New(n.env, o)
+	if err := n.listen(); err != nil { // before the first file is written; and endpoints may want to know a port
+		return err
+	}
+	for _, l := range n.cfg.Listeners {
+		n.env.Logger().Info(fmt.Sprintf("Awaiting socket connections on %s.", n.addresses[l.Name]), "listener", l.Name)
+	}
 	cfg := raft.ConfigFrom(n.cfg, n.ensemble.ClusterID, n.ensemble.MetadataID())
 	cfg.OnFault = n.onFault
 	if n.quorum, err = raft.Open(n.env, cfg); err != nil {
-		return err
-	}
-	o := server.OptionsFrom(n.cfg)
-	o.ClusterID, o.Image, o.KRaftVersion = n.ensemble.ClusterID, n.image, n.quorum.KRaftVersion
-	n.server = server.New(n.env, o)
-	if err := n.listen(); err != nil { // before all else: endpoints may want to know a port
 		return err
 	}
 	n.wire()
@@ -118,10 +120,8 @@ func (n *Node) openLogs() error {
 	if n.logs, err = storage.OpenManager(n.env, o); err != nil || n.isLogDir(n.cfg.MetadataLogDir) {
 		return err
 	}
-	if n.lock, err = n.env.FS().Lock(filepath.Join(n.cfg.MetadataLogDir, storage.LockFile)); err != nil {
-		return fmt.Errorf("lock the metadata log directory %s: %w", n.cfg.MetadataLogDir, err)
-	}
-	return nil
+	n.lock, err = storage.LockDirectory(n.env.FS(), n.cfg.MetadataLogDir)
+	return err
 }
 
 func (n *Node) isLogDir(path string) bool { return slices.Contains(n.cfg.LogDirs, path) }
@@ -151,9 +151,6 @@ func (n *Node) Quorum() *raft.Quorum { return n.quorum }
 func (n *Node) abandon() {
 	if n.server != nil {
 		n.server.Close()
-	}
-	if n.quorum != nil {
-		n.quorum.Shutdown(func() {})
 	}
 	if n.logs != nil {
 		n.logs.Abandon()

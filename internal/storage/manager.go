@@ -120,11 +120,11 @@ func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 			m.env.Logger().Error("A log directory is offline", "dir", d.Path, "err", d.Err)
 			continue
 		}
-		lock, err := m.fsys.Lock(filepath.Join(d.Path, LockFile))
+		lock, err := LockDirectory(m.fsys, d.Path)
 		switch {
 		case errors.Is(err, env.ErrLocked):
 			m.unlock()
-			return nil, fmt.Errorf("Failed to acquire lock on file .lock in %s. A Kafka instance in another process or thread is using this directory.", d.Path) //nolint:staticcheck // Kafka's words
+			return nil, err
 		case err != nil:
 			m.env.Logger().Error("A log directory is offline", "dir", d.Path, "err", err)
 			dir.err = err
@@ -136,12 +136,30 @@ func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 	if usable == 0 {
 		err := errors.New("Shutdown broker because none of the specified log dirs from log.dirs can be created or validated") //nolint:staticcheck // Kafka's words
 		for _, d := range m.dirs {
-			err = errors.Join(err, d.err)
+			err = fmt.Errorf("%w: %w", err, d.err)
 		}
 		return nil, err
 	}
 	m.queue = e.NewQueue("log-manager")
 	return m, nil
+}
+
+// LockDirectory keeps other processes off a directory until the lock is closed. Errors: env.ErrLocked, in Kafka's words.
+func LockDirectory(fsys env.FS, path string) (io.Closer, error) {
+	lock, err := fsys.Lock(filepath.Join(path, LockFile))
+	if errors.Is(err, env.ErrLocked) {
+		err = lockedError{path}
+	}
+	return lock, err
+}
+
+// lockedError is env.ErrLocked of a directory.
+type lockedError struct{ path string }
+
+func (e lockedError) Unwrap() error { return env.ErrLocked }
+
+func (e lockedError) Error() string {
+	return fmt.Sprintf("Failed to acquire lock on file %s in %s. A Kafka instance in another process or thread is using this directory.", LockFile, e.path)
 }
 
 // unlock gives the directories to others.
