@@ -32,6 +32,8 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 	// Usage tells the size of the volume and what is left of it, in bytes.
 	Usage(dir string) (total, usable int64, err error)
+	// FileLimit is how many files and sockets the process may have open at once.
+	FileLimit() int
 }
 
 // File is an open file. Reads and writes at disjoint places may go on at the same time.

@@ -72,10 +72,16 @@ func topicSettings(n *config.Node) func(string) config.Topic {
 
 func openManager(t testing.TB, dir string) *Manager {
 	t.Helper()
+	return openManagerWith(t, dir, func(*ManagerOptions) {})
+}
+
+func openManagerWith(t testing.TB, dir string, change func(*ManagerOptions)) *Manager {
+	t.Helper()
 	e := real.New(real.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	n := nodeSettings(t)
 	o := ManagerOptionsFrom(n)
 	o.Directories, o.Settings = []DirectoryOptions{{Path: dir}}, topicSettings(n)
+	change(&o)
 	m, err := OpenManager(e, o)
 	if err != nil {
 		t.Fatal(err)

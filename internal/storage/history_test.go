@@ -156,6 +156,7 @@ func (h *history) open() {
 	opened := h.do(func() {
 		o := ManagerOptionsFrom(h.node0)
 		o.Directories, o.Settings = []DirectoryOptions{{Path: "/logs", ID: uuid.UUID{1}}}, h.settings
+		o.OpenFiles = 1 + int(h.w.Seed()%6)
 		err := errors.Join(e.FS().MkdirAll("/logs", 0o755), e.FS().SyncDir("/"))
 		if err == nil {
 			h.m, err = OpenManager(e, o)

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"math"
+	"slices"
 	"sync"
-	"sync/atomic"
-
-	"github.com/ottla-io/ottla/internal/env"
 )
 
 // Sizes of index entries: offset - base and position; time and offset - base.
@@ -19,356 +17,469 @@ const (
 	timeEntrySize   = 12
 )
 
+// keptEntries is how many new entries an index keeps in memory until it writes them. After a crash the index of a segment that was
+// written to is made again, whatever is in the file.
+const keptEntries = 64
+
 // index is the file of an offset or time index: entries of one size, rising by their first field. An index that is written to is
 // preallocated with zeros, and cut to its entries when its segment is rolled or closed in order. Entries are found by reading the
-// file; nothing of it is kept in memory but the last entry.
+// file; nothing of it is kept in memory but the last few entries.
 type index struct {
-	fsys      env.FS
-	path      string
+	file      lazyFile
 	entrySize int
 	maxBytes  int // 0: read only
 
-	mu    sync.Mutex // opening and closing the file
-	ended bool
-	file  atomic.Pointer[openFile]
-	count atomic.Int32 // entries that are there for readers
+	mu       sync.Mutex
+	known    bool   // count is; else it is found out from the file
+	count    int    // entries
+	kept     []byte // the last of them, if they are not in the file yet
+	reserved bool   // the file was preallocated
+	unsynced bool
+	// discarded: the file was removed because it was wrong, and the next life makes it. Until then the index is empty and stays so.
+	discarded bool
+	// damaged: behind the entries that count there is something that is no preallocated space.
+	damaged bool
 }
 
-type openFile struct{ env.File }
-
-// handle opens the file when it is first needed.
-func (x *index) handle() (env.File, error) {
-	if f := x.file.Load(); f != nil {
-		return f.File, nil
+// ready finds out how many entries the file has, if nobody knows. mu is held.
+func (x *index) ready(valid func(i int, entry []byte) bool) error {
+	if x.known {
+		return nil
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if f := x.file.Load(); f != nil {
-		return f.File, nil
-	}
-	if x.ended {
-		return nil, fmt.Errorf("index %s: %w", x.path, fs.ErrClosed)
-	}
-	f, err := x.fsys.Open(x.path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", x.path, err)
-	}
-	x.file.Store(&openFile{f})
-	return f, nil
-}
-
-// exists reports whether the file is there.
-func (x *index) exists() (bool, error) {
-	_, err := x.fsys.Stat(x.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// load finds out how many entries the file has: all up to the first that is zero, where preallocated space begins. keep says
-// whether entry i can be there at all; entries from the first that cannot are left out.
-func (x *index) load(keep func(i int, entry []byte) bool) error {
-	f, err := x.handle()
+	n, err := x.countEntries(valid)
 	if err != nil {
 		return err
 	}
-	size, err := f.Size()
-	if err != nil {
-		return fmt.Errorf("size of index %s: %w", x.path, err)
-	}
-	n := 0
-	buf := make([]byte, 512*x.entrySize)
-	for pos := int64(0); pos < size; pos += int64(len(buf)) {
-		want := min(int64(len(buf)), size-pos)
-		got, err := f.ReadAt(buf[:want], pos)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read index %s at %d: %w", x.path, pos, err)
+	x.count, x.known = n, true
+	return nil
+}
+
+// countEntries counts the entries up to the first that is zero, where preallocated space begins, or that cannot be right.
+func (x *index) countEntries(valid func(i int, entry []byte) bool) (n int, err error) {
+	err = x.file.use(func(f *openFile) error {
+		size, err := f.Size()
+		if err != nil {
+			return fmt.Errorf("size of index %s: %w", f.Name(), err)
 		}
-		for b := buf[:got]; len(b) >= x.entrySize; b = b[x.entrySize:] {
-			if !keep(n, b[:x.entrySize]) {
-				x.count.Store(int32(n))
+		buf := make([]byte, 512*x.entrySize)
+		for pos := int64(0); pos < size; pos += int64(len(buf)) {
+			want := min(int64(len(buf)), size-pos)
+			got, err := f.ReadAt(buf[:want], pos)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read index %s at %d: %w", f.Name(), pos, err)
+			}
+			for b := buf[:got]; len(b) >= x.entrySize; b = b[x.entrySize:] {
+				if e := b[:x.entrySize]; !valid(n, e) {
+					x.damaged = slices.ContainsFunc(e, func(c byte) bool { return c != 0 })
+					return nil
+				}
+				n++
+			}
+			if int64(got) < want {
 				return nil
 			}
-			n++
 		}
-		if int64(got) < want {
-			break
-		}
-	}
-	x.count.Store(int32(n))
-	return nil
+		return nil
+	})
+	return n, err
 }
 
-// full says that there is no room for another entry, slots of which stay free.
+// written is how many entries are in the file. mu is held.
+func (x *index) written() int { return x.count - len(x.kept)/x.entrySize }
+
+// full says that there is no room for another entry, slots of which stay free. mu is held.
 func (x *index) full(slots int) bool {
-	return (int(x.count.Load())+slots)*x.entrySize >= x.maxBytes-x.maxBytes%x.entrySize
+	return !x.discarded && (x.count+slots)*x.entrySize >= x.maxBytes-x.maxBytes%x.entrySize
 }
 
-// append adds an entry behind the last.
+// append adds an entry behind the last. mu is held.
 func (x *index) append(entry []byte) error {
-	f, err := x.handle()
-	if err != nil {
+	if err := x.reserve(); err != nil {
 		return err
 	}
-	n := x.count.Load()
-	if _, err := f.WriteAt(entry, int64(n)*int64(x.entrySize)); err != nil {
-		return fmt.Errorf("write index %s: %w", x.path, err)
+	if x.kept == nil {
+		x.kept = make([]byte, 0, keptEntries*x.entrySize)
 	}
-	x.count.Store(n + 1)
+	if len(x.kept)+x.entrySize > cap(x.kept) {
+		if err := x.writeKept(); err != nil {
+			return err
+		}
+	}
+	x.kept = append(x.kept, entry...)
+	x.count++
 	return nil
 }
 
-// entry reads entry i into buf.
-func (x *index) entry(i int, buf []byte) error {
-	f, err := x.handle()
-	if err != nil {
+// writeKept brings all entries into the file. mu is held.
+func (x *index) writeKept() error {
+	if len(x.kept) == 0 {
+		return nil
+	}
+	x.unsynced = true
+	err := x.file.use(func(f *openFile) error {
+		_, err := f.WriteAt(x.kept, int64(x.written())*int64(x.entrySize))
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write index: %w", err)
 	}
-	if _, err := f.ReadAt(buf[:x.entrySize], int64(i)*int64(x.entrySize)); err != nil {
-		return fmt.Errorf("read entry %d of index %s: %w", i, x.path, err)
-	}
+	x.kept = x.kept[:0]
 	return nil
 }
 
-// search finds the last of n entries for which notAbove holds; -1 if there is none. buf has it.
-func (x *index) search(n int, buf []byte, notAbove func(entry []byte) bool) (int, error) {
-	low, high := -1, n // notAbove(low) && !notAbove(high)
-	for high-low > 1 {
-		mid := int(uint(low+high) / 2)
-		if err := x.entry(mid, buf); err != nil {
-			return -1, err
-		}
-		if notAbove(buf) {
-			low = mid
-		} else {
-			high = mid
-		}
+// search finds the last entry for which notAbove holds and gives its number; -1 if there is none. buf has it. mu is held.
+func (x *index) search(buf []byte, notAbove func(entry []byte) bool) (int, error) {
+	n := x.written()
+	if len(x.kept) > 0 && notAbove(x.kept[:x.entrySize]) {
+		return n + x.searchKept(buf, notAbove), nil
 	}
-	if low < 0 {
+	if n == 0 {
 		return -1, nil
 	}
-	return low, x.entry(low, buf)
+	low := -1
+	err := x.file.use(func(f *openFile) error {
+		read := func(i int) error {
+			if _, err := f.ReadAt(buf[:x.entrySize], int64(i)*int64(x.entrySize)); err != nil {
+				return fmt.Errorf("read entry %d of index %s: %w", i, f.Name(), err)
+			}
+			return nil
+		}
+		high := n // notAbove(low) && !notAbove(high)
+		for high-low > 1 {
+			mid := int(uint(low+high) / 2)
+			if err := read(mid); err != nil {
+				return err
+			}
+			if notAbove(buf) {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		if low < 0 {
+			return nil
+		}
+		return read(low)
+	})
+	return low, err
 }
 
-// preallocate makes the file as large as it may grow, as Kafka's are that are written to.
-func (x *index) preallocate(maxBytes int) error {
+func (x *index) searchKept(buf []byte, notAbove func(entry []byte) bool) int {
+	i := 0
+	for (i+2)*x.entrySize <= len(x.kept) && notAbove(x.kept[(i+1)*x.entrySize:(i+2)*x.entrySize]) {
+		i++
+	}
+	copy(buf, x.kept[i*x.entrySize:(i+1)*x.entrySize])
+	return i
+}
+
+// reserve makes the file as large as it may grow, as Kafka's are that are written to. mu is held.
+func (x *index) reserve() error {
+	if x.reserved || x.maxBytes == 0 {
+		return nil
+	}
+	x.reserved = true
+	return x.resize(int64(max(x.maxBytes, x.count*x.entrySize)))
+}
+
+// limit says how large the file may grow.
+func (x *index) limit(maxBytes int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.maxBytes = maxBytes - maxBytes%x.entrySize
-	return x.resize(int64(max(x.maxBytes, int(x.count.Load())*x.entrySize)))
 }
 
-// trim cuts the file to its entries.
-func (x *index) trim() error { return x.resize(int64(x.count.Load()) * int64(x.entrySize)) }
+// trim cuts the file to its entries. Where nobody looked for them nothing was added, and the file is as the last life left it.
+func (x *index) trim() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.known || x.discarded || x.maxBytes == 0 {
+		return nil
+	}
+	if err := x.writeKept(); err != nil {
+		return err
+	}
+	x.kept, x.reserved = nil, false
+	return x.resize(int64(x.count) * int64(x.entrySize))
+}
 
+// resize changes the size of the file if that is another one. mu is held.
 func (x *index) resize(size int64) error {
-	f, err := x.handle()
-	if err != nil {
-		return err
-	}
-	if have, err := f.Size(); err == nil && have == size {
+	return x.file.use(func(f *openFile) error {
+		if have, err := f.Size(); err == nil && have == size {
+			return nil
+		}
+		x.unsynced = true
+		if err := f.Truncate(size); err != nil {
+			return fmt.Errorf("resize index %s: %w", f.Name(), err)
+		}
+		return nil
+	})
+}
+
+// cut forgets all entries from n on. What was preallocated is zero again. mu is held.
+func (x *index) cut(n int) error {
+	if n >= x.count {
 		return nil
 	}
-	if err := f.Truncate(size); err != nil {
-		return fmt.Errorf("resize index %s: %w", x.path, err)
+	if w := x.written(); n >= w {
+		x.kept, x.count = x.kept[:(n-w)*x.entrySize], n
+		return nil
+	}
+	x.kept, x.count = nil, n
+	if err := x.resize(int64(n) * int64(x.entrySize)); err != nil {
+		return err
+	}
+	if x.reserved {
+		x.reserved = false
+		return x.reserve()
 	}
 	return nil
 }
 
-// cut forgets all entries from n on. What was preallocated is zero again.
-func (x *index) cut(n int) error {
-	if n >= int(x.count.Load()) {
-		return nil
+// reset forgets everything, also what the file holds.
+func (x *index) reset() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.known, x.count, x.kept, x.reserved, x.discarded, x.damaged = true, 0, nil, false, false, false
+	return x.resize(0)
+}
+
+// discard removes an index that cannot be right: positions are found without it, and the next life makes it again.
+func (x *index) discard() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.known, x.count, x.kept, x.reserved, x.unsynced, x.discarded, x.damaged = true, 0, nil, false, false, true, false
+	x.file.mu.Lock()
+	err := x.file.closeLocked()
+	x.file.mu.Unlock()
+	if err2 := x.file.name.files.fsys.Remove(x.file.path()); err2 != nil && !errors.Is(err2, fs.ErrNotExist) {
+		err = errors.Join(err, err2)
 	}
-	f, err := x.handle()
-	if err != nil {
-		return err
-	}
-	size, err := f.Size()
-	if err == nil {
-		err = f.Truncate(int64(n) * int64(x.entrySize))
-	}
-	x.count.Store(int32(n))
-	if err == nil && x.maxBytes > 0 {
-		err = f.Truncate(size)
-	}
-	if err != nil {
-		return fmt.Errorf("truncate index %s: %w", x.path, err)
-	}
-	return nil
+	return err
 }
 
 func (x *index) sync() error {
-	f := x.file.Load()
-	if f == nil {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.writeKept(); err != nil {
+		return err
+	}
+	if !x.unsynced {
 		return nil
 	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync index %s: %w", x.path, err)
+	x.unsynced = false
+	if err := x.file.use((*openFile).Sync); err != nil {
+		return fmt.Errorf("sync index: %w", err)
 	}
 	return nil
 }
 
-func (x *index) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.ended = true
-	if f := x.file.Swap(nil); f != nil {
-		return f.Close()
-	}
-	return nil
-}
+func (x *index) close() error { return x.file.end() }
 
 // offsetIndex maps the last offset of some batches to where they begin.
 type offsetIndex struct {
 	index
-	base int64
-	last atomic.Int64 // offset of the last entry, base if there is none
+	size int64 // of the segment when it was opened: no entry that the file has then leads behind it
 }
 
-func newOffsetIndex(fsys env.FS, path string, base int64) *offsetIndex {
-	x := &offsetIndex{index: index{fsys: fsys, path: path, entrySize: offsetEntrySize}, base: base}
-	x.last.Store(base)
-	return x
+// indexed is an entry: a batch with an offset, its last one, begins at position.
+type indexed struct{ offset, position int64 }
+
+func (x *offsetIndex) parse(e []byte) indexed {
+	return indexed{x.file.name.base + int64(binary.BigEndian.Uint32(e)), int64(binary.BigEndian.Uint32(e[4:]))}
 }
 
-// load reads how many entries there are: offsets and positions must rise, positions below size.
-func (x *offsetIndex) load(size int64) error {
-	relative, position := uint32(0), int64(-1)
-	err := x.index.load(func(i int, e []byte) bool {
-		r, p := binary.BigEndian.Uint32(e), int64(binary.BigEndian.Uint32(e[4:]))
-		if r == 0 && p == 0 || i > 0 && r <= relative || p <= position || p >= size {
+// ready reads how many entries there are: offsets and positions must rise, positions below the size of the segment. mu is held.
+func (x *offsetIndex) ready() error {
+	if x.known {
+		return nil
+	}
+	last := indexed{-1, -1}
+	return x.index.ready(func(i int, b []byte) bool {
+		e := x.parse(b)
+		if e.position == 0 && e.offset == x.file.name.base || e.offset <= last.offset || e.position <= last.position || e.position >= x.size {
 			return false
 		}
-		relative, position = r, p
+		last = e
 		return true
 	})
-	x.last.Store(x.base + int64(relative))
-	return err
 }
 
-func (x *offsetIndex) add(offset, position int64) error {
-	var e [offsetEntrySize]byte
-	binary.BigEndian.PutUint32(e[:], uint32(offset-x.base))
-	binary.BigEndian.PutUint32(e[4:], uint32(position))
-	if err := x.append(e[:]); err != nil {
+func (x *offsetIndex) maybeAdd(offset, position int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
 		return err
 	}
-	x.last.Store(offset)
-	return nil
-}
-
-// lookup finds a position at or before the batch that holds offset.
-func (x *offsetIndex) lookup(offset int64) (int64, error) {
-	n := int(x.count.Load())
-	if n == 0 {
-		return 0, nil
+	if x.discarded || x.index.full(0) {
+		return nil
 	}
 	var e [offsetEntrySize]byte
-	i, err := x.search(n, e[:], func(e []byte) bool { return x.base+int64(binary.BigEndian.Uint32(e)) <= offset })
-	if err != nil || i < 0 {
-		return 0, err
-	}
-	return int64(binary.BigEndian.Uint32(e[4:])), nil
+	binary.BigEndian.PutUint32(e[:], uint32(offset-x.file.name.base))
+	binary.BigEndian.PutUint32(e[4:], uint32(position))
+	return x.append(e[:])
 }
 
-// before finds the largest position of an entry that is at most position; 0 if there is none.
-func (x *offsetIndex) before(position int64) (int64, error) {
-	n := int(x.count.Load())
-	if n == 0 {
-		return 0, nil
+func (x *offsetIndex) full() (bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.ready()
+	return x.index.full(0), err
+}
+
+// lookup finds the last entry at or below offset; false if there is none.
+func (x *offsetIndex) lookup(offset int64) (indexed, bool, error) {
+	return x.find(func(e indexed) bool { return e.offset <= offset })
+}
+
+// last is the last entry. sound says that it is the last that was ever added.
+func (x *offsetIndex) last() (e indexed, ok, sound bool, err error) {
+	e, ok, err = x.lookup(math.MaxInt64)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return e, ok, !x.damaged && !x.discarded, err
+}
+
+// before finds the entry with the largest position that is at most position.
+func (x *offsetIndex) before(position int64) (indexed, bool, error) {
+	return x.find(func(e indexed) bool { return e.position <= position })
+}
+
+func (x *offsetIndex) find(notAbove func(indexed) bool) (indexed, bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
+		return indexed{}, false, err
 	}
 	var e [offsetEntrySize]byte
-	i, err := x.search(n, e[:], func(e []byte) bool { return int64(binary.BigEndian.Uint32(e[4:])) <= position })
+	i, err := x.search(e[:], func(e []byte) bool { return notAbove(x.parse(e)) })
 	if err != nil || i < 0 {
-		return 0, err
+		return indexed{}, false, err
 	}
-	return int64(binary.BigEndian.Uint32(e[4:])), nil
+	return x.parse(e[:]), true, nil
 }
 
 // truncate forgets entries of offsets at or above offset.
 func (x *offsetIndex) truncate(offset int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
+		return err
+	}
 	var e [offsetEntrySize]byte
-	i, err := x.search(int(x.count.Load()), e[:], func(e []byte) bool { return x.base+int64(binary.BigEndian.Uint32(e)) < offset })
+	i, err := x.search(e[:], func(e []byte) bool { return x.parse(e).offset < offset })
 	if err != nil {
 		return err
 	}
-	last := x.base
-	if i >= 0 {
-		last += int64(binary.BigEndian.Uint32(e[:]))
-	}
-	x.last.Store(last)
 	return x.cut(i + 1)
 }
 
 // timeIndex maps the largest timestamp so far, from time to time, to the offset that brought it.
 type timeIndex struct {
 	index
-	base int64
-	last timestampOffset // the last entry; guarded by the log's lock
+	latest timestampOffset // the last entry, once the entries are known
 }
 
 // timestampOffset is a time in milliseconds and where it was seen.
 type timestampOffset struct{ timestamp, offset int64 }
 
-func newTimeIndex(fsys env.FS, path string, base int64) *timeIndex {
-	return &timeIndex{index: index{fsys: fsys, path: path, entrySize: timeEntrySize}, base: base, last: timestampOffset{-1, base}}
-}
-
 func (x *timeIndex) parse(e []byte) timestampOffset {
-	return timestampOffset{int64(binary.BigEndian.Uint64(e)), x.base + int64(binary.BigEndian.Uint32(e[8:]))}
+	return timestampOffset{int64(binary.BigEndian.Uint64(e)), x.file.name.base + int64(binary.BigEndian.Uint32(e[8:]))}
 }
 
-// load reads how many entries there are: times must rise.
-func (x *timeIndex) load() error {
-	x.last = timestampOffset{-1, x.base}
-	return x.index.load(func(i int, e []byte) bool {
+// ready reads how many entries there are: times must rise. mu is held.
+func (x *timeIndex) ready() error {
+	if x.known {
+		return nil
+	}
+	base := x.file.name.base
+	x.latest = timestampOffset{-1, base}
+	return x.index.ready(func(i int, e []byte) bool {
 		t := x.parse(e)
-		if t.timestamp == 0 && t.offset == x.base && i > 0 || t.timestamp <= x.last.timestamp || i > 0 && t.offset < x.last.offset {
+		if t.timestamp == 0 && t.offset == base || t.timestamp <= x.latest.timestamp || t.offset < x.latest.offset {
 			return false
 		}
-		if t.timestamp == 0 && t.offset == x.base {
-			return false // preallocated space
-		}
-		x.last = t
+		x.latest = t
 		return true
 	})
 }
 
+// last is the last entry: time -1 if there is none. sound says that it is the last that was ever added.
+func (x *timeIndex) last() (t timestampOffset, sound bool, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err = x.ready()
+	return x.latest, !x.damaged && !x.discarded, err
+}
+
+// full says that only the slot is left that is kept for the last entry.
+func (x *timeIndex) full() (bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.ready()
+	return x.index.full(1), err
+}
+
 // maybeAdd adds an entry if it is later than the last. even says to use the slot that is kept for the last entry.
 func (x *timeIndex) maybeAdd(t timestampOffset, even bool) error {
-	if t.timestamp <= x.last.timestamp || !even && x.full(1) || x.full(0) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
+		return err
+	}
+	if x.discarded || t.timestamp <= x.latest.timestamp || !even && x.index.full(1) || x.index.full(0) {
 		return nil
 	}
 	var e [timeEntrySize]byte
 	binary.BigEndian.PutUint64(e[:], uint64(t.timestamp))
-	binary.BigEndian.PutUint32(e[8:], uint32(t.offset-x.base))
-	if err := x.append(e[:]); err != nil {
-		return err
-	}
-	x.last = t
-	return nil
+	binary.BigEndian.PutUint32(e[8:], uint32(t.offset-x.file.name.base))
+	x.latest = t
+	return x.append(e[:])
 }
 
 // lookup finds the last entry whose time is at most ms; false if there is none.
 func (x *timeIndex) lookup(ms int64) (timestampOffset, bool, error) {
-	var e [timeEntrySize]byte
-	i, err := x.search(int(x.count.Load()), e[:], func(e []byte) bool { return int64(binary.BigEndian.Uint64(e)) <= ms })
-	if err != nil || i < 0 {
-		return timestampOffset{-1, x.base}, false, err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
+		return timestampOffset{}, false, err
 	}
-	return x.parse(e[:]), true, nil
+	var e [timeEntrySize]byte
+	i, err := x.search(e[:], func(e []byte) bool { return int64(binary.BigEndian.Uint64(e)) <= ms })
+	return x.parse(e[:]), i >= 0, err
 }
 
 // truncate forgets entries of offsets at or above offset.
 func (x *timeIndex) truncate(offset int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(); err != nil {
+		return err
+	}
 	var e [timeEntrySize]byte
-	i, err := x.search(int(x.count.Load()), e[:], func(e []byte) bool { return x.parse(e).offset < offset })
+	i, err := x.search(e[:], func(e []byte) bool { return x.parse(e).offset < offset })
 	if err != nil {
 		return err
 	}
-	x.last = timestampOffset{-1, x.base}
+	x.latest = timestampOffset{-1, x.file.name.base}
 	if i >= 0 {
-		x.last = x.parse(e[:])
+		x.latest = x.parse(e[:])
 	}
 	return x.cut(i + 1)
+}
+
+// discard removes the file.
+func (x *timeIndex) discard() error {
+	err := x.index.discard()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.latest = timestampOffset{-1, x.file.name.base}
+	return err
+}
+
+// resetEntries forgets everything.
+func (x *timeIndex) resetEntries() error {
+	x.latest = timestampOffset{-1, x.file.name.base}
+	return x.reset()
 }

@@ -33,6 +33,8 @@ type LogOptions struct {
 	CoveredTo int64
 	// KeepIndexes: see Log.
 	KeepIndexes bool
+	// Files are shared with other logs; nil: the log has a bound of its own.
+	Files *OpenFiles
 	// OnFailure is told once of an error of the disk, under the log's lock; OnDirty that FlushEpochs has something to do.
 	OnFailure func(error)
 	OnDirty   func(*Log)
@@ -45,8 +47,11 @@ type LogOptions struct {
 // sound is not.
 func OpenLog(e env.Env, o LogOptions) (*Log, error) {
 	l := &Log{
-		env: e, fsys: e.FS(), tp: o.TopicPartition, topicID: o.TopicID, logger: e.Logger(), keepIndexes: o.KeepIndexes,
+		env: e, fsys: e.FS(), files: o.Files, tp: o.TopicPartition, topicID: o.TopicID, logger: e.Logger(), keepIndexes: o.KeepIndexes,
 		onFailure: o.OnFailure, onDirty: o.OnDirty, onRetreat: o.OnRetreat, dir: o.Dir, producers: newProducers(o.Config.ProducerExpiry),
+	}
+	if l.files == nil {
+		l.files = NewOpenFiles(l.fsys, 0)
 	}
 	l.cfg.Store(&o.Config)
 	l.undecided.Store(math.MaxInt64)
@@ -68,6 +73,8 @@ type loading struct {
 	segments []*segment
 	end      int64
 	replayed map[*segment]int64 // where the recovered segments end
+	names    []string           // of the files, sorted
+	reread   bool               // all segments are read, for the leader epochs
 }
 
 func (ld *loading) run() error {
@@ -76,10 +83,13 @@ func (ld *loading) run() error {
 	if err = ld.list(); err != nil {
 		return err
 	}
-	if l.epochs, err = openLeaderEpochs(l.fsys, l.path(LeaderEpochFile)); err != nil {
-		l.logger.Warn("The leader epochs are unreadable and are read from the log again", "partition", l.tp, "err", err)
-		l.epochs = &leaderEpochs{fsys: l.fsys, path: l.path(LeaderEpochFile), dirty: true}
-		ld.o.Clean, ld.o.RecoveryPoint = false, 0
+	l.epochs = &leaderEpochs{fsys: l.fsys, path: l.path(LeaderEpochFile)}
+	if ld.has(LeaderEpochFile) {
+		if l.epochs, err = openLeaderEpochs(l.fsys, l.path(LeaderEpochFile)); err != nil {
+			l.logger.Warn("The leader epochs are unreadable and are read from the log again", "partition", l.tp, "err", err)
+			l.epochs = &leaderEpochs{fsys: l.fsys, path: l.path(LeaderEpochFile), dirty: true}
+			ld.reread = true
+		}
 	}
 	l.start.Store(ld.o.StartOffset)
 	if err := ld.loadSegments(); err != nil {
@@ -120,8 +130,10 @@ func (ld *loading) list() error {
 	}
 	bases := map[int64]bool{}
 	var indexes []string
-	for _, e := range entries {
+	ld.names = make([]string, len(entries))
+	for i, e := range entries {
 		name := e.Name()
+		ld.names[i] = name
 		base, isLog := parseOffsetName(strings.TrimSuffix(name, swapSuffix), logSuffix)
 		switch {
 		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, truncatedSuffix):
@@ -154,7 +166,7 @@ func (ld *loading) list() error {
 		}
 	}
 	for base := range bases {
-		ld.segments = append(ld.segments, newSegment(l.fsys, l.dir, base, ld.now))
+		ld.segments = append(ld.segments, newSegment(l.files, l.dir, base, ld.now))
 	}
 	slices.SortFunc(ld.segments, func(a, b *segment) int {
 		if a.base < b.base {
@@ -163,6 +175,16 @@ func (ld *loading) list() error {
 		return 1
 	})
 	return nil
+}
+
+// has says that a file was there when the folder was listed, or took the place of one.
+func (ld *loading) has(name string) bool {
+	for _, n := range []string{name, name + swapSuffix} {
+		if _, ok := slices.BinarySearch(ld.names, n); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func isIndexName(name string) bool {
@@ -190,15 +212,12 @@ func (ld *loading) loadSegments() error {
 		if err != nil {
 			return err
 		}
-		s.size.Store(info.Size())
+		s.found(info.Size())
 		s.createdMs = info.ModTime().UnixMilli()
-		recover := ld.needsRecovery(i)
-		if !recover {
-			if recover, err = ld.openSound(i); err != nil {
+		if !ld.needsRecovery(i) {
+			if err := ld.openSound(s); err != nil {
 				return err
 			}
-		}
-		if !recover {
 			continue
 		}
 		l.logger.Info(fmt.Sprintf("Recovering unflushed segment %d. %d/%d recovered for %s.", s.base, recovered, unflushed, l.tp))
@@ -250,59 +269,65 @@ func (ld *loading) needsRecovery(i int) bool {
 	return i == len(ld.segments)-1 || ld.segments[i+1].base > ld.o.RecoveryPoint
 }
 
-// openSound opens a segment that is durable. Its indexes are made again if they are missing or cannot be right.
-func (ld *loading) openSound(i int) (recover bool, err error) {
-	s := ld.segments[i]
-	hasOffsets, err1 := s.offsets.exists()
-	hasTimes, err2 := s.times.exists()
-	if err := errors.Join(err1, err2); err != nil {
-		return false, err
+// openSound opens a segment that is durable. Nothing of it is read but aborted transactions. Its indexes are made again if they are
+// missing.
+func (ld *loading) openSound(s *segment) error {
+	why := ""
+	switch {
+	case ld.reread:
+		why = "Reading a segment again"
+	case !ld.has(offsetName(s.base, offsetIndexSuffix)) || !ld.has(offsetName(s.base, timeIndexSuffix)):
+		why = "Could not find an index file of a segment; rebuilding its indexes"
+	case ld.has(offsetName(s.base, txnIndexSuffix)):
+		err := s.txns.load()
+		var damage *DamageError
+		if err != nil && !errors.As(err, &damage) {
+			return err
+		}
+		if err != nil {
+			why = "A transaction index is damaged; rebuilding the indexes of its segment"
+		}
 	}
-	if !hasOffsets || !hasTimes {
-		ld.l.logger.Warn("Could not find an index file of a segment; rebuilding its indexes", "file", s.path(logSuffix))
-		return true, nil
-	}
-	if err := errors.Join(s.offsets.load(s.size.Load()), s.times.load()); err != nil {
-		return false, err
-	}
-	var damage *DamageError
-	if s.txns, err = openTxnIndex(ld.l.fsys, s.path(txnIndexSuffix), s.base); errors.As(err, &damage) {
-		ld.l.logger.Warn("A transaction index is damaged; rebuilding the indexes of its segment", "file", s.path(txnIndexSuffix), "err", err)
-		return true, nil
-	} else if err != nil {
-		return false, err
-	}
-	if s.checkLastEntry() != nil || s.readMaxTimestamp() != nil || ld.readFirst(s) != nil {
-		ld.l.logger.Warn("A segment is not what it should be; it is read as a whole", "file", s.path(logSuffix))
-		return true, nil
-	}
-	return false, nil
-}
-
-// checkLastEntry looks whether the last entry of the offset index leads to the batch that it speaks of.
-func (s *segment) checkLastEntry() error {
-	if s.offsets.count.Load() == 0 {
+	if why == "" {
 		return nil
 	}
-	position, err := s.offsets.lookup(math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	last := s.offsets.last.Load()
-	err2 := s.scan(position, s.size.Load(), func(h record.Batch, _ int64) bool {
-		if h.LastOffset() != last {
-			err = &DamageError{s.offsets.path, position, fmt.Sprintf("an entry of offset %d leads to a batch that ends with %d", last, h.LastOffset())}
-		}
-		return false
-	})
-	return errors.Join(err, err2)
+	ld.l.logger.Warn(why, "file", s.path(logSuffix))
+	return ld.rebuild(s)
 }
 
-func (ld *loading) readFirst(s *segment) error {
-	return s.scan(0, s.size.Load(), func(h record.Batch, _ int64) bool {
-		s.firstTimestamp = h.MaxTimestamp()
-		return false
-	})
+// rebuild makes the indexes of a durable segment again, as far as it can be read. Damage stays where it is: who reads it is told.
+func (ld *loading) rebuild(s *segment) error {
+	valid, err := ld.reindex(s)
+	var damage *DamageError
+	if err != nil && !errors.As(err, &damage) {
+		return err
+	}
+	switch {
+	case err == nil:
+	case s == ld.segments[len(ld.segments)-1]:
+		return err // nobody knows where the log ends
+	default:
+		ld.l.logger.Error("A segment that counts as sound is damaged", "file", damage.File, "position", damage.Position, "problem", damage.Problem, "size", s.size.Load(), "readable", valid)
+	}
+	s.known = true
+	ld.l.unsynced = append(ld.l.unsynced, s)
+	return errors.Join(s.times.maybeAdd(s.maxTimestamp, true), s.offsets.trim(), s.times.trim())
+}
+
+// reindex reads a segment into new indexes, up to the first batch that is not sound.
+func (ld *loading) reindex(s *segment) (valid int64, err error) {
+	if err := s.resetIndexes(ld.o.Config.IndexBytes); err != nil {
+		return 0, err
+	}
+	if err := ld.preloadProducers(s); err != nil {
+		return 0, err
+	}
+	f, err := s.log.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer f.Unpin()
+	return ld.replay(s, f, s.size.Load())
 }
 
 // dropAfter removes the segments behind one that was cut: what they hold does not follow on it.
@@ -336,36 +361,25 @@ func (ld *loading) drop(segments []*segment, why string) error {
 // recover reads a whole segment, cuts off what is not sound, and makes its indexes again. cut says that something was cut off.
 func (ld *loading) recover(i int) (cut bool, err error) {
 	l, s := ld.l, ld.segments[i]
-	f, err := s.handle()
-	if err != nil {
-		return false, err
-	}
 	fileSize := s.size.Load()
-	if err := s.resetIndexes(ld.o.Config.IndexBytes); err != nil {
-		return false, err
-	}
-	if err := ld.preloadProducers(i); err != nil {
-		return false, err
-	}
-	if ld.needsRecovery(i) { // and so do all behind it; else only the indexes are made again
-		l.epochs.truncateEnd(s.base)
-	}
-	valid, err := ld.replay(s, f, fileSize)
+	l.epochs.truncateEnd(s.base)
+	valid, err := ld.reindex(s)
 	var damage *DamageError
 	if err != nil && !errors.As(err, &damage) {
 		return false, err
 	}
-	s.size.Store(valid)
 	if valid < fileSize {
 		cut = true
-		l.logger.Warn(fmt.Sprintf("Found invalid messages in log segment %s at byte offset %d: discarding the %d bytes from there on", f.Name(), valid, fileSize-valid), "problem", err)
+		l.logger.Warn(fmt.Sprintf("Found invalid messages in log segment %s at byte offset %d: discarding the %d bytes from there on", s.path(logSuffix), valid, fileSize-valid), "problem", err)
 		if err := ld.dropBehindCut(i); err != nil {
 			return false, err
 		}
-		if err := f.Truncate(valid); err != nil {
-			return false, fmt.Errorf("truncate %s: %w", f.Name(), err)
+		if err := s.log.use(func(f *openFile) error { return f.Truncate(valid) }); err != nil {
+			return false, fmt.Errorf("truncate %s: %w", s.path(logSuffix), err)
 		}
 	}
+	s.size.Store(valid)
+	s.known = true
 	l.unsynced = append(l.unsynced, s)
 	return cut, s.seal()
 }
@@ -381,21 +395,13 @@ func (ld *loading) dropBehindCut(i int) error {
 
 func (s *segment) resetIndexes(indexBytes int) error {
 	s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
-	for _, x := range []*index{&s.offsets.index, &s.times.index} {
-		x.count.Store(0)
-		if err := x.trim(); err != nil {
-			return err
-		}
-	}
-	s.offsets.last.Store(s.base)
-	s.times.last = timestampOffset{-1, s.base}
-	return errors.Join(s.offsets.preallocate(indexBytes), s.times.preallocate(indexBytes), s.txns.reset())
+	s.limitIndexes(indexBytes)
+	return errors.Join(s.offsets.reset(), s.times.resetEntries(), s.txns.reset())
 }
 
 // replay reads the batches of a segment into its indexes, the leader epochs and the producer state, up to the first that is not
 // sound, and returns where that begins.
 func (ld *loading) replay(s *segment, f env.File, size int64) (int64, error) {
-	l := ld.l
 	last := s.base - 1
 	valid := int64(0)
 	var inner error
@@ -426,9 +432,6 @@ func (ld *loading) replay(s *segment, f env.File, size int64) (int64, error) {
 		err = inner
 	}
 	ld.replayed[s] = last + 1
-	if l.epochs == nil {
-		return valid, errors.New("no leader epochs")
-	}
 	return valid, err
 }
 
@@ -471,16 +474,7 @@ func (ld *loading) activate() error {
 		return ld.begin()
 	}
 	s := ld.segments[len(ld.segments)-1]
-	ld.end = s.base
-	from, err := s.offsets.lookup(math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	err = s.scan(from, s.size.Load(), func(h record.Batch, _ int64) bool {
-		ld.end = h.NextOffset()
-		return true
-	})
-	if err != nil {
+	if err := ld.findEnd(s); err != nil {
 		return err
 	}
 	if ld.o.StartOffset > ld.end { // the log was deleted up to a point that was not kept
@@ -490,25 +484,47 @@ func (ld *loading) activate() error {
 		}
 		return ld.begin()
 	}
-	return s.create(ld.o.Config.IndexBytes)
+	s.limitIndexes(ld.o.Config.IndexBytes)
+	return nil
+}
+
+// findEnd finds the end of the log in its last segment. A stop in order has noted it, with a producer snapshot there: then nothing
+// needs to be read.
+func (ld *loading) findEnd(s *segment) error {
+	p := ld.o.RecoveryPoint
+	switch end, replayed := ld.replayed[s]; {
+	case replayed:
+		ld.end = end
+		return nil
+	case s.size.Load() == 0:
+		ld.end = s.base
+		return nil
+	case ld.o.Clean && p > s.base && ld.has(offsetName(p, snapshotSuffix)):
+		ld.end = p
+		return nil
+	}
+	var err error
+	ld.end, err = s.ensure()
+	return err
 }
 
 // begin makes an empty log. What is left of an older one, of which all segments are gone, says nothing about it.
 func (ld *loading) begin() error {
 	l := ld.l
-	s := newSegment(l.fsys, l.dir, ld.o.StartOffset, ld.now)
+	s := newSegment(l.files, l.dir, ld.o.StartOffset, ld.now)
 	ld.segments, ld.end = []*segment{s}, ld.o.StartOffset
 	l.names++
 	l.epochs.clear()
+	l.snapshotted = -1
 	return errors.Join(l.removeSnapshots(func(int64) bool { return true }), s.create(ld.o.Config.IndexBytes))
 }
 
 // preloadProducers brings the producer state to the beginning of a segment that is recovered: its transaction index depends on it.
 // The snapshot there may have been lost, and once the segments before it are deleted nothing else knows what it says.
-func (ld *loading) preloadProducers(i int) error {
-	l, base := ld.l, ld.segments[i].base
+func (ld *loading) preloadProducers(s *segment) error {
+	l, base := ld.l, s.base
 	from, err := l.loadProducers(ld.segments, base, base)
-	if err == nil && from != base && i > 0 {
+	if err == nil && from != base && s != ld.segments[0] {
 		err = l.writeSnapshot(base)
 	}
 	return err
@@ -531,6 +547,7 @@ func (l *Log) loadProducers(segments []*segment, atMost, end int64) (from int64,
 		return 0, err
 	}
 	l.producers.reset()
+	l.snapshotted = -1
 	now := l.env.Now().UnixMilli()
 	for i := len(offsets) - 1; i >= 0; i-- {
 		if offsets[i] > atMost {
@@ -542,7 +559,7 @@ func (l *Log) loadProducers(segments []*segment, atMost, end int64) (from int64,
 			err = l.producers.loadSnapshot(data, now)
 		}
 		if err == nil {
-			from = offsets[i]
+			from, l.snapshotted = offsets[i], offsets[i]
 			break
 		}
 		l.logger.Warn("Deleting an unreadable producer snapshot", "file", path, "err", err)
@@ -560,30 +577,35 @@ func (l *Log) replayProducers(segments []*segment, from, end int64) error {
 		if s.base >= end || i+1 < len(segments) && segments[i+1].base <= from {
 			continue
 		}
-		f, err := s.handle()
-		if err != nil {
-			return err
-		}
-		position, err := s.offsets.lookup(from)
-		if err != nil {
-			return err
-		}
-		var inner error
-		err = scanFile(f, position, s.size.Load(), func(h record.Batch, p int64) bool {
-			if h.LastOffset() < from || !h.HasProducerID() {
-				return true
-			}
-			if h.BaseOffset() >= end {
-				return false
-			}
-			inner = l.replayProducer(f, h, p)
-			return inner == nil
-		})
-		if err := errors.Join(err, inner); err != nil {
+		if err := l.replaySegment(s, from, end); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l *Log) replaySegment(s *segment, from, end int64) error {
+	f, err := s.log.acquire()
+	if err != nil {
+		return err
+	}
+	defer f.Unpin()
+	position, err := s.hint(s.offsets.lookup(from))
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = scanFile(f, position, s.size.Load(), func(h record.Batch, p int64) bool {
+		if h.LastOffset() < from || !h.HasProducerID() {
+			return true
+		}
+		if h.BaseOffset() >= end {
+			return false
+		}
+		inner = l.replayProducer(f, h, p)
+		return inner == nil
+	})
+	return errors.Join(err, inner)
 }
 
 func (l *Log) replayProducer(f env.File, h record.Batch, p int64) error {
@@ -614,29 +636,36 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.closeFiles())
 }
 
-// seal writes what a log in order has at its end. mu is held.
+// seal writes what a log in order has at its end. Of a log to which nothing was done since it was opened no file is opened. mu is held.
 func (l *Log) seal() error {
 	if l.closed || l.failure != nil {
 		return l.failure
 	}
 	v := l.published
-	if err := l.writeSnapshot(v.end); err != nil {
-		return err
-	}
-	if !l.keepIndexes {
-		if err := v.active().seal(); err != nil {
+	if l.snapshotted != v.end {
+		if err := l.writeSnapshot(v.end); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(v.active().offsets.sync(), v.active().times.sync()); err != nil {
-		return err
+	if s := v.active(); s.known { // else it is as the last life sealed it
+		if !l.keepIndexes {
+			if err := s.seal(); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(s.offsets.sync(), s.times.sync()); err != nil {
+			return err
+		}
+	}
+	if l.names == l.synced {
+		return nil
 	}
 	if err := l.removeSnapshots(func(o int64) bool {
 		return o != v.end && !slices.ContainsFunc(v.segments, func(s *segment) bool { return s.base == o })
 	}); err != nil {
 		return err
 	}
-	return l.fsys.SyncDir(l.dir)
+	return l.syncNames()
 }
 
 // closeFiles closes the log as it is.

@@ -20,6 +20,7 @@ import (
 type Log struct {
 	env     env.Env
 	fsys    env.FS
+	files   *OpenFiles
 	tp      TopicPartition
 	topicID uuid.UUID
 	logger  *slog.Logger
@@ -41,8 +42,10 @@ type Log struct {
 	names     uint64     // changes of names in the folder so far
 	synced    uint64     // so many of them are durable
 	lastFlush int64      // ms
-	closed    bool
-	failure   error
+	// snapshotted is the offset of the newest producer snapshot if that says all that is known of producers up to there; else -1.
+	snapshotted int64
+	closed      bool
+	failure     error
 
 	recoveryPoint atomic.Int64 // everything below is durable
 	noted         atomic.Int64 // the recovery point in the checkpoint file

@@ -27,10 +27,15 @@ func (l *Log) offsetForTimestamp(v view, ms int64) (TimestampOffset, bool, error
 	start := l.start.Load()
 	for i, s := range v.segments {
 		size, end := v.bounds(i)
-		if l.largest(s).timestamp < ms || end <= start {
+		largest, err := l.largest(s)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if largest.timestamp < ms || end <= start {
 			continue
 		}
 		found, ok, err := s.firstAt(ms, start, size)
+		err = errors.Join(err, l.recheckIndex(s))
 		if ok || err != nil {
 			return found, ok, err
 		}
@@ -39,10 +44,11 @@ func (l *Log) offsetForTimestamp(v view, ms int64) (TimestampOffset, bool, error
 }
 
 // largest is the largest timestamp of a segment, and where it is.
-func (l *Log) largest(s *segment) timestampOffset {
+func (l *Log) largest(s *segment) (timestampOffset, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return s.maxTimestamp
+	_, err := s.ensure()
+	return s.maxTimestamp, err
 }
 
 // firstAt finds the first record from start on whose time is at least ms.
@@ -55,7 +61,7 @@ func (s *segment) firstAt(ms, start, size int64) (TimestampOffset, bool, error) 
 	if ok {
 		from = max(from, t.offset)
 	}
-	position, err := s.offsets.lookup(from)
+	position, err := s.hint(s.offsets.lookup(from))
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}
@@ -67,7 +73,7 @@ func (s *segment) firstAt(ms, start, size int64) (TimestampOffset, bool, error) 
 func (s *segment) search(position, size int64, mayHave func(header record.Batch) bool, fits func(*record.Record) bool) (TimestampOffset, bool, error) {
 	var found TimestampOffset
 	ok := false
-	f, err := s.pin()
+	f, err := s.log.acquire()
 	if err != nil {
 		return found, false, err
 	}
@@ -113,7 +119,11 @@ func (l *Log) MaxTimestamp() (found TimestampOffset, ok bool, err error) {
 func (l *Log) maxTimestamp(v view) (TimestampOffset, bool, error) {
 	best, largest := 0, timestampOffset{timestamp: -1}
 	for i, s := range v.segments {
-		if t := l.largest(s); t.timestamp > largest.timestamp {
+		t, err := l.largest(s)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if t.timestamp > largest.timestamp {
 			best, largest = i, t
 		}
 	}
@@ -122,7 +132,7 @@ func (l *Log) maxTimestamp(v view) (TimestampOffset, bool, error) {
 	}
 	s := v.segments[best]
 	size, _ := v.bounds(best)
-	position, err := s.offsets.lookup(largest.offset)
+	position, err := s.hint(s.offsets.lookup(largest.offset))
 	if err != nil {
 		return TimestampOffset{}, false, err
 	}

@@ -31,6 +31,7 @@ type ManagerOptions struct {
 	RecoveryPointInterval time.Duration // log.flush.offset.checkpoint.interval.ms
 	LogStartInterval      time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	DeleteDelay           time.Duration // log.segment.delete.delay.ms, of whole logs
+	OpenFiles             int           // how many files the logs keep open; 0: as many as seem good
 
 	// OnOffline is told of a directory that failed. Any goroutine.
 	OnOffline func(directory uuid.UUID, err error)
@@ -65,6 +66,7 @@ func ManagerOptionsFrom(n *config.Node) ManagerOptions {
 type Manager struct {
 	env   env.Env
 	fsys  env.FS
+	files *OpenFiles
 	o     ManagerOptions
 	queue env.Queue
 
@@ -111,7 +113,7 @@ type DirectoryLog struct {
 // OpenManager locks the directories. Logs are there after Load. Errors: a directory that another process uses, or none that can be
 // used.
 func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
-	m := &Manager{env: e, fsys: e.FS(), o: o, logs: map[TopicPartition]*entry{}, dirty: map[*Log]struct{}{}}
+	m := &Manager{env: e, fsys: e.FS(), files: NewOpenFiles(e.FS(), o.OpenFiles), o: o, logs: map[TopicPartition]*entry{}, dirty: map[*Log]struct{}{}}
 	usable := 0
 	for _, d := range o.Directories {
 		dir := &directory{DirectoryOptions: d}
@@ -296,7 +298,7 @@ func (m *Manager) create(dir *directory, tp TopicPartition, topicID uuid.UUID, c
 	if err := m.fsys.SyncDir(dir.Path); err != nil {
 		return nil, err
 	}
-	l, err := OpenLog(m.env, LogOptions{Dir: path, TopicPartition: tp, TopicID: topicID, Config: cfg, Clean: true,
+	l, err := OpenLog(m.env, LogOptions{Dir: path, TopicPartition: tp, TopicID: topicID, Config: cfg, Clean: true, Files: m.files,
 		OnFailure: m.failed(dir), OnDirty: m.noteDirty, OnRetreat: m.retreated(dir)})
 	if err != nil || topicID.IsZero() {
 		return l, err

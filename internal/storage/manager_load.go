@@ -135,7 +135,7 @@ func (m *Manager) loadFolder(d *directory, name string, clean bool, offsets chec
 	begin := m.env.Monotonic()
 	l, err := OpenLog(m.env, LogOptions{
 		Dir: path, TopicPartition: tp, TopicID: topicID, Config: LogConfigFrom(m.o.Settings(tp.Topic), m.o.ProducerExpiry),
-		Clean: clean, RecoveryPoint: offsets.recovery[tp], StartOffset: offsets.start[tp],
+		Clean: clean, RecoveryPoint: offsets.recovery[tp], StartOffset: offsets.start[tp], Files: m.files,
 		OnFailure: m.failed(d), OnDirty: m.noteDirty, OnRetreat: m.retreated(d),
 	})
 	if err != nil {

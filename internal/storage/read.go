@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -71,9 +72,15 @@ func (l *Log) read(v view, r reading) (Slice, error) {
 		if err != nil {
 			return Slice{}, err
 		}
-		if found {
-			return l.slice(v, s, position, size, end, r)
+		if !found {
+			continue
 		}
+		out, err := l.slice(v, s, position, size, end, r)
+		if err2 := l.recheckIndex(s); err2 != nil {
+			out.Release()
+			return Slice{}, errors.Join(err, err2)
+		}
+		return out, err
 	}
 	return Slice{Next: r.offset}, nil // compaction has removed everything from offset on
 }
@@ -85,6 +92,30 @@ func (l *Log) locate(s *segment, offset, size int64) (int64, bool, error) {
 	}
 	position, _, found, err := s.locate(offset, size)
 	return position, found, err
+}
+
+// recheckIndex looks again, while nothing changes, at an entry of an offset index that did not lead to its batch. If it is wrong
+// indeed the log does without the indexes of the segment, which is read from its beginning, until they are made again at the next
+// start.
+func (l *Log) recheckIndex(s *segment) error {
+	if s.suspect.Load() == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := s.suspect.Swap(nil)
+	if e == nil {
+		return nil
+	}
+	now, ok, err := s.offsets.lookup(e.offset)
+	if err != nil || !ok || now != *e {
+		return err
+	}
+	if right, err := s.confirm(now); err != nil || right {
+		return err
+	}
+	l.logger.Warn("An index is damaged: it is not used, and made again at the next start", "file", s.path(offsetIndexSuffix), "offset", e.offset)
+	return s.discardIndexes()
 }
 
 func (l *Log) remembered(s *segment, offset int64) (int64, bool) {
@@ -116,7 +147,7 @@ func (l *Log) remember(v view, p place) {
 
 // slice pins the batches from position on.
 func (l *Log) slice(v view, s *segment, position, size, segmentEnd int64, r reading) (Slice, error) {
-	file, err := s.pin()
+	file, err := s.log.acquire()
 	if err != nil {
 		return Slice{}, err
 	}
@@ -161,14 +192,14 @@ func (s *segment) extent(position, size, segmentEnd int64, r reading) (end, next
 func (s *segment) skip(position, limit, size int64, bounded bool, upTo int64) (int64, error) {
 	from := size
 	if limit < size {
-		p, err := s.offsets.before(limit)
+		p, err := s.hint(s.offsets.before(limit))
 		if err != nil {
 			return 0, err
 		}
 		from = p
 	}
 	if bounded {
-		p, err := s.offsets.lookup(upTo - 1)
+		p, err := s.hint(s.offsets.lookup(upTo - 1))
 		if err != nil {
 			return 0, err
 		}

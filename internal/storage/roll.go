@@ -14,6 +14,9 @@ import (
 func (l *Log) maybeRoll(b record.Batch, nowMs int64, cfg *LogConfig) error {
 	v := l.published
 	s := v.active()
+	if err := l.ensureActive(v); err != nil {
+		return err
+	}
 	size := s.size.Load()
 	full := size > int64(cfg.SegmentBytes)-int64(len(b))
 	switch {
@@ -21,12 +24,31 @@ func (l *Log) maybeRoll(b record.Batch, nowMs int64, cfg *LogConfig) error {
 	case size == 0:
 		return nil
 	case full, l.tooOld(s, b, nowMs, cfg):
-	case s.offsets.full(0), s.times.full(1):
 	default:
-		return nil
+		if indexFull, err := s.indexFull(); err != nil || !indexFull {
+			return err
+		}
 	}
 	// A leader whose log was compacted may leave out more offsets than a segment can hold.
 	return l.roll(max(v.end, b.BaseOffset()), nowMs, cfg)
+}
+
+// ensureActive looks at the segment that is written to before the first append of this life: it ends where the log does.
+func (l *Log) ensureActive(v view) error {
+	s := v.active()
+	if s.known {
+		return nil
+	}
+	end, err := s.ensure()
+	switch {
+	case err != nil:
+		return err
+	case end > v.end:
+		return &DamageError{s.path(logSuffix), s.size.Load(), fmt.Sprintf("its batches end at offset %d, the log ends at %d", end, v.end)}
+	case end < v.end && end > s.base: // as after a truncation behind the last batch
+		l.logger.Warn("The last segment ends below the end of the log", "file", s.path(logSuffix), "end", end, "logEnd", v.end)
+	}
+	return nil
 }
 
 // tooOld says that a segment has been waiting for so long that it ends: by the clock of the records if they have times, else by ours.
@@ -65,7 +87,7 @@ func (l *Log) roll(base, nowMs int64, cfg *LogConfig) error {
 	if err := l.writeSnapshot(base); err != nil {
 		return err
 	}
-	next := newSegment(l.fsys, l.dir, base, nowMs)
+	next := newSegment(l.files, l.dir, base, nowMs)
 	l.names++
 	if err := next.create(cfg.IndexBytes); err != nil {
 		return err
@@ -98,6 +120,7 @@ func (l *Log) writeSnapshot(offset int64) error {
 	if err := f.Sync(); err != nil {
 		return errors.Join(fmt.Errorf("sync producer snapshot %s: %w", path, err), f.Close())
 	}
+	l.snapshotted = offset
 	return f.Close()
 }
 
@@ -173,14 +196,7 @@ func (j flushing) run() error {
 		}
 	}
 	if j.active != nil {
-		f, err := j.active.handle()
-		if err != nil {
-			return err
-		}
-		if err := f.Sync(); err != nil {
-			return fmt.Errorf("sync segment %s: %w", f.Name(), err)
-		}
-		if err := j.active.txns.sync(); err != nil {
+		if err := j.active.syncRecords(); err != nil {
 			return err
 		}
 	}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -16,119 +15,167 @@ import (
 
 // segment is a run of batches in a file, with its indexes. Its log's lock guards changes.
 type segment struct {
-	fsys    env.FS
-	dir     string
-	base    int64
-	offsets *offsetIndex
-	times   *timeIndex
-	txns    *txnIndex
+	segmentName
+	log     lazyFile
+	offsets offsetIndex
+	times   timeIndex
+	txns    txnIndex
+
+	// suspect is an entry of the offset index that led to a place where no batch began; or the segment was truncated meanwhile.
+	suspect atomic.Pointer[indexed]
 
 	// size is how many bytes of the file are batches. Readers of the active segment take the size that the log published.
 	size atomic.Int64
 
-	// Of the appends, guarded by the log's lock.
+	// What appends and retention need to know, once it is known (see ensure). Guarded by the log's lock.
+	known          bool
 	maxTimestamp   timestampOffset // largest timestamp and the last offset of the batch that brought it; -1 if empty
-	firstTimestamp int64           // largest timestamp of the first batch, -1 if it is empty or not known
+	firstTimestamp int64           // largest timestamp of the first batch, -1 if it is empty
 	sinceIndexed   int             // bytes since the last index entry
 	createdMs      int64
-
-	mu    sync.Mutex
-	file  *sharedFile // opened when it is needed
-	ended bool
 }
 
-// sharedFile is an open file that is closed when neither its segment nor a reader needs it any more.
-type sharedFile struct {
-	env.File
-	owners atomic.Int32
-}
-
-// Unpin is how a reader gives it up.
-func (f *sharedFile) Unpin() { _ = f.release() }
-
-func (f *sharedFile) release() error {
-	if f.owners.Add(-1) == 0 {
-		return f.Close()
-	}
-	return nil
-}
-
-func newSegment(fsys env.FS, dir string, base int64, nowMs int64) *segment {
-	path := func(suffix string) string { return filepath.Join(dir, offsetName(base, suffix)) }
+// newSegment names the files of a segment, which is empty until a size says something else.
+func newSegment(files *OpenFiles, dir string, base int64, nowMs int64) *segment {
 	s := &segment{
-		fsys: fsys, dir: dir, base: base,
-		offsets: newOffsetIndex(fsys, path(offsetIndexSuffix), base),
-		times:   newTimeIndex(fsys, path(timeIndexSuffix), base),
-		txns:    &txnIndex{fsys: fsys, path: path(txnIndexSuffix)},
-
-		maxTimestamp: timestampOffset{-1, base}, firstTimestamp: -1, createdMs: nowMs,
+		segmentName: segmentName{files, dir, base}, createdMs: nowMs,
+		known: true, maxTimestamp: timestampOffset{-1, base}, firstTimestamp: -1,
 	}
+	s.log.name, s.log.suffix = &s.segmentName, logSuffix
+	s.txns.file.name, s.txns.file.suffix = &s.segmentName, txnIndexSuffix
+	s.offsets.entrySize, s.offsets.file.name, s.offsets.file.suffix = offsetEntrySize, &s.segmentName, offsetIndexSuffix
+	s.times.entrySize, s.times.file.name, s.times.file.suffix = timeEntrySize, &s.segmentName, timeIndexSuffix
 	return s
 }
 
-func (s *segment) path(suffix string) string {
-	return filepath.Join(s.dir, offsetName(s.base, suffix))
-}
-
-// handle opens the file when it is first needed.
-func (s *segment) handle() (*sharedFile, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handleLocked()
-}
-
-func (s *segment) handleLocked() (*sharedFile, error) {
-	if s.file == nil {
-		if s.ended {
-			return nil, fmt.Errorf("segment %s: %w", s.path(logSuffix), fs.ErrClosed)
-		}
-		f, err := s.fsys.Open(s.path(logSuffix), os.O_RDWR|os.O_CREATE, 0o644)
-		if err != nil {
-			return nil, fmt.Errorf("open segment %s: %w", s.path(logSuffix), err)
-		}
-		s.file = &sharedFile{File: f}
-		s.file.owners.Store(1)
-	}
-	return s.file, nil
-}
-
-// pin keeps what is in the file now readable until Unpin.
-func (s *segment) pin() (*sharedFile, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, err := s.handleLocked()
-	if err == nil {
-		f.owners.Add(1)
-	}
-	return f, err
+// found says that the file is there and how long it is. What is in it is looked at when that is needed.
+func (s *segment) found(size int64) {
+	s.size.Store(size)
+	s.offsets.mu.Lock()
+	s.offsets.size = size
+	s.offsets.mu.Unlock()
+	s.known = size == 0
 }
 
 // close closes the files; that of the records when the last reader is done.
 func (s *segment) close() error {
-	s.mu.Lock()
-	var err error
-	s.ended = true
-	if s.file != nil {
-		err, s.file = s.file.release(), nil
-	}
-	s.mu.Unlock()
-	return errors.Join(err, s.offsets.close(), s.times.close(), s.txns.close())
+	return errors.Join(s.log.end(), s.offsets.close(), s.times.close(), s.txns.close())
 }
 
 // create makes the files of an empty segment that is written to.
 func (s *segment) create(indexBytes int) error {
-	if _, err := s.handle(); err != nil {
-		return err
+	s.limitIndexes(indexBytes)
+	return errors.Join(s.log.touch(), s.offsets.file.touch(), s.times.file.touch())
+}
+
+// limitIndexes says how large indexes may grow in a segment that is written to.
+func (s *segment) limitIndexes(bytes int) {
+	s.offsets.limit(bytes)
+	s.times.limit(bytes)
+}
+
+// ensure finds out what was not looked at when the segment was opened. The end of the last batch is returned, -1 if that was not
+// looked at now. The log's lock is held. Errors: those of the disk, *DamageError.
+func (s *segment) ensure() (end int64, err error) {
+	if s.known {
+		return -1, nil
 	}
-	return errors.Join(s.offsets.preallocate(indexBytes), s.times.preallocate(indexBytes))
+	size := s.size.Load()
+	from, err := s.indexedUpTo()
+	if err != nil {
+		return -1, err
+	}
+	end = s.base
+	err = s.scan(from, size, func(h record.Batch, _ int64) bool {
+		if t := h.MaxTimestamp(); t > s.maxTimestamp.timestamp {
+			s.maxTimestamp = timestampOffset{t, h.LastOffset()}
+		}
+		end = h.NextOffset()
+		return true
+	})
+	if err != nil {
+		return -1, err
+	}
+	err = s.scan(0, size, func(h record.Batch, _ int64) bool {
+		s.firstTimestamp = h.MaxTimestamp()
+		return false
+	})
+	s.sinceIndexed = int(min(size-from, math.MaxInt32))
+	s.known = err == nil
+	return end, err
+}
+
+// indexedUpTo takes the largest timestamp from the time index and says up to where that covers the segment. Indexes that are wrong
+// are discarded.
+func (s *segment) indexedUpTo() (position int64, err error) {
+	t, sound, err := s.times.last()
+	if err != nil {
+		return 0, err
+	}
+	e, ok, alsoSound, err := s.offsets.last()
+	if err != nil {
+		return 0, err
+	}
+	sound = sound && alsoSound
+	if ok && sound {
+		if sound, err = s.confirm(e); err != nil {
+			return 0, err
+		}
+	}
+	if !sound {
+		s.maxTimestamp = timestampOffset{-1, s.base}
+		return 0, s.discardIndexes()
+	}
+	s.maxTimestamp = t
+	return e.position, nil
+}
+
+// hint gives the position of an index entry, or 0 if there is none or it does not lead to its batch: an index may have been damaged
+// long ago, and is suspect then.
+func (s *segment) hint(e indexed, ok bool, err error) (int64, error) {
+	if err != nil || !ok {
+		return 0, err
+	}
+	right, err := s.confirm(e)
+	if err != nil {
+		return 0, err
+	}
+	if !right {
+		s.suspect.Store(&e)
+		return 0, nil
+	}
+	return e.position, nil
+}
+
+// confirm says whether an index entry leads to its batch, which may be just being appended.
+func (s *segment) confirm(e indexed) (right bool, err error) {
+	size := s.size.Load()
+	if e.position >= size {
+		return true, nil
+	}
+	err = s.scan(e.position, size, func(h record.Batch, _ int64) bool {
+		right = h.BaseOffset() >= s.base && h.BaseOffset() <= e.offset
+		return false
+	})
+	var damage *DamageError
+	if errors.As(err, &damage) {
+		return false, nil
+	}
+	return right, err
+}
+
+// discardIndexes does without the indexes, which are wrong. The log's lock is held.
+func (s *segment) discardIndexes() error {
+	return errors.Join(s.offsets.discard(), s.times.discard())
 }
 
 // append writes whole batches behind the last and notes index entries. The batches lie in b with their offsets set.
 func (s *segment) append(b []byte, indexInterval int) error {
-	f, err := s.handle()
+	f, err := s.log.acquire()
 	if err != nil {
 		return err
 	}
+	defer f.Unpin()
 	at := s.size.Load()
 	if _, err := f.WriteAt(b, at); err != nil {
 		return fmt.Errorf("write segment %s at %d: %w", s.path(logSuffix), at, err)
@@ -154,10 +201,8 @@ func (s *segment) note(b record.Batch, position int64, indexInterval int) error 
 		s.maxTimestamp = timestampOffset{t, last}
 	}
 	if s.sinceIndexed > indexInterval {
-		if !s.offsets.full(0) {
-			if err := s.offsets.add(last, position); err != nil {
-				return err
-			}
+		if err := s.offsets.maybeAdd(last, position); err != nil {
+			return err
 		}
 		if err := s.times.maybeAdd(s.maxTimestamp, false); err != nil {
 			return err
@@ -168,24 +213,32 @@ func (s *segment) note(b record.Batch, position int64, indexInterval int) error 
 	return nil
 }
 
-// lastTimeEntry tries to note the largest timestamp in the time index: at a roll and at a close.
-func (s *segment) lastTimeEntry() error { return s.times.maybeAdd(s.maxTimestamp, true) }
+// indexFull says that an index has no room for another entry.
+func (s *segment) indexFull() (bool, error) {
+	offsets, err1 := s.offsets.full()
+	times, err2 := s.times.full()
+	return offsets || times, errors.Join(err1, err2)
+}
 
-// seal makes the files what those of a segment are that is not written to any more.
+// seal makes the files what those of a segment are that is not written to any more. The largest timestamp is noted.
 func (s *segment) seal() error {
-	return errors.Join(s.lastTimeEntry(), s.offsets.trim(), s.times.trim())
+	if _, err := s.ensure(); err != nil {
+		return err
+	}
+	return errors.Join(s.times.maybeAdd(s.maxTimestamp, true), s.offsets.trim(), s.times.trim())
 }
 
 // sync makes everything durable but the names of the files.
 func (s *segment) sync() error {
-	f, err := s.handle()
-	if err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
+	return errors.Join(s.syncRecords(), s.offsets.sync(), s.times.sync())
+}
+
+// syncRecords makes durable what cannot be made again.
+func (s *segment) syncRecords() error {
+	if err := s.log.use((*openFile).Sync); err != nil {
 		return fmt.Errorf("sync segment %s: %w", s.path(logSuffix), err)
 	}
-	return errors.Join(s.offsets.sync(), s.times.sync(), s.txns.sync())
+	return s.txns.sync()
 }
 
 // headerBuffers hold batch headers that are read one by one.
@@ -194,10 +247,11 @@ var headerBuffers = sync.Pool{New: func() any { b := make([]byte, record.BatchHe
 // scan calls fn with the header of each batch from a position that is the start of one up to end, until it returns false.
 // Errors: *DamageError where no batch can be.
 func (s *segment) scan(position, end int64, fn func(header record.Batch, position int64) bool) error {
-	f, err := s.handle()
+	f, err := s.log.acquire()
 	if err != nil {
 		return err
 	}
+	defer f.Unpin()
 	return scanFile(f, position, end, fn)
 }
 
@@ -243,7 +297,7 @@ func (e *DamageError) Error() string {
 
 // locate finds the batch that holds offset, or the first one behind it, in the first size bytes.
 func (s *segment) locate(offset, size int64) (position int64, base int64, found bool, err error) {
-	from, err := s.offsets.lookup(offset)
+	from, err := s.hint(s.offsets.lookup(offset))
 	if err != nil {
 		return 0, 0, false, err
 	}
@@ -262,7 +316,7 @@ func (s *segment) markDeleted() error {
 	var errs []error
 	for _, suffix := range []string{logSuffix, offsetIndexSuffix, timeIndexSuffix, txnIndexSuffix} {
 		path := s.path(suffix)
-		if err := s.fsys.Rename(path, path+deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.files.fsys.Rename(path, path+deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("mark %s as deleted: %w", path, err))
 		}
 	}
@@ -273,7 +327,7 @@ func (s *segment) markDeleted() error {
 func (s *segment) removeMarked() error {
 	var errs []error
 	for _, suffix := range []string{logSuffix, offsetIndexSuffix, timeIndexSuffix, txnIndexSuffix} {
-		if err := s.fsys.Remove(s.path(suffix) + deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.files.fsys.Remove(s.path(suffix) + deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

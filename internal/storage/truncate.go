@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 
 	"github.com/ottla-io/ottla/internal/env"
 	"github.com/ottla-io/ottla/internal/kerr"
-	"github.com/ottla-io/ottla/internal/record"
 )
 
 // TruncateTo removes everything at and above offset. A batch that reaches above it goes as a whole. What was removed stays removed
@@ -74,9 +72,7 @@ func (l *Log) truncate(v view, offset int64) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.offsets.preallocate(l.cfg.Load().IndexBytes), s.times.preallocate(l.cfg.Load().IndexBytes)); err != nil {
-		return err
-	}
+	s.limitIndexes(l.cfg.Load().IndexBytes)
 	l.epochs.truncateEnd(end)
 	if err := l.epochs.flush(); err != nil {
 		return err
@@ -123,41 +119,47 @@ func (l *Log) cut(s *segment, size, base int64) error {
 	if err := errors.Join(s.offsets.truncate(base), s.times.truncate(base), s.txns.truncate(base)); err != nil {
 		return err
 	}
+	s.found(size)
 	if size == 0 {
 		s.firstTimestamp, s.sinceIndexed, s.maxTimestamp = -1, 0, timestampOffset{-1, s.base}
 		return nil
 	}
-	return s.readMaxTimestamp()
+	_, err = s.ensure()
+	return err
 }
 
 // cutFile shortens the file of the records for good. Where somebody reads it, a copy takes its place.
 func (s *segment) cutFile(size int64) (copied bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, err := s.handleLocked()
+	f := &s.log
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, err := f.acquireLocked()
 	if err != nil {
 		return false, err
 	}
-	if f.owners.Load() == 1 {
-		if err := f.Truncate(size); err != nil {
-			return false, fmt.Errorf("truncate segment %s to %d: %w", f.Name(), size, err)
+	defer o.Unpin()
+	if o.refs.Load() == 2 { // the segment's and ours
+		if err := o.Truncate(size); err != nil {
+			return false, fmt.Errorf("truncate segment %s to %d: %w", o.Name(), size, err)
 		}
-		if err := f.Sync(); err != nil {
-			return false, fmt.Errorf("sync segment %s: %w", f.Name(), err)
+		if err := o.Sync(); err != nil {
+			return false, fmt.Errorf("sync segment %s: %w", o.Name(), err)
 		}
 		return false, nil
 	}
-	path := s.path(logSuffix)
-	next, err := copyFile(s.fsys, f, path+truncatedSuffix, size)
+	path, fsys := f.path(), s.files.fsys
+	next, err := copyFile(fsys, o, path+truncatedSuffix, size)
 	if err != nil {
 		return false, fmt.Errorf("copy segment %s: %w", path, err)
 	}
-	if err := s.fsys.Rename(path+truncatedSuffix, path); err != nil {
+	if err := fsys.Rename(path+truncatedSuffix, path); err != nil {
 		return false, errors.Join(err, next.Close())
 	}
-	s.file = &sharedFile{File: next}
-	s.file.owners.Store(1)
-	return true, f.release()
+	if err := f.closeLocked(); err != nil {
+		return false, errors.Join(err, next.Close())
+	}
+	f.setLocked(next)
+	return true, nil
 }
 
 func copyFile(fsys env.FS, from env.File, path string, size int64) (env.File, error) {
@@ -190,13 +192,14 @@ func (l *Log) TruncateFullyAndStartAt(offset int64) error {
 func (l *Log) restartAt(offset int64) error {
 	l.logger.Info(fmt.Sprintf("Truncate and start %s at offset %d", l.tp, offset))
 	old := l.published.segments
-	s := newSegment(l.fsys, l.dir, offset, l.env.Now().UnixMilli())
+	s := newSegment(l.files, l.dir, offset, l.env.Now().UnixMilli())
 	l.start.Store(offset)
 	l.high.Store(offset)
 	l.recoveryPoint.Store(min(l.recoveryPoint.Load(), offset))
 	l.retract(view{segments: []*segment{s}, end: offset})
 	l.epochs.clear()
 	l.producers.reset()
+	l.snapshotted = -1
 	l.noteUndecided()
 	if err := l.removeLast(old, -1); err != nil {
 		return err
@@ -214,7 +217,7 @@ func (l *Log) removeSegments(segments []*segment) error {
 	l.names++
 	for _, s := range segments {
 		l.logger.Info(fmt.Sprintf("Deleting segment of %s with base offset %d and size %d", l.tp, s.base, s.size.Load()))
-		if err := errors.Join(s.markDeleted(), s.close()); err != nil {
+		if err := errors.Join(s.close(), s.markDeleted()); err != nil {
 			return err
 		}
 		l.unsynced = slices.DeleteFunc(l.unsynced, func(u *segment) bool { return u == s })
@@ -347,7 +350,7 @@ func (l *Log) countDeletable(nowMs int64, cfg *LogConfig) (int, string) {
 		switch {
 		case end <= l.start.Load() && !last:
 			reason = "log start offset breach"
-		case cfg.Delete && cfg.RetentionMs >= 0 && nowMs-s.largestTimestamp() > cfg.RetentionMs:
+		case cfg.Delete && cfg.RetentionMs >= 0 && l.expired(s, nowMs, cfg):
 			reason = "log retention time breach"
 		case excess >= size && size > 0:
 			reason = "log retention size breach"
@@ -375,34 +378,15 @@ func (l *Log) sizeOf(v view) int64 {
 	return n
 }
 
-// largestTimestamp is the largest of the records', or when the segment was made if they have none.
-func (s *segment) largestTimestamp() int64 {
-	if t := s.maxTimestamp.timestamp; t >= 0 {
-		return t
+// expired says that retention.ms is over since the largest timestamp of the records, or since the segment was made if they have none.
+func (l *Log) expired(s *segment, nowMs int64, cfg *LogConfig) bool {
+	if _, err := s.ensure(); err != nil {
+		l.logger.Error("A segment is kept because the time of its records cannot be read", "partition", l.tp, "err", err)
+		return false
 	}
-	return s.createdMs
-}
-
-// readMaxTimestamp finds the largest timestamp: that of the last time entry, or of a batch behind it.
-func (s *segment) readMaxTimestamp() error {
-	s.maxTimestamp = s.times.last
-	position, err := s.offsets.lookup(s.times.last.offset)
-	if err != nil {
-		return err
+	t := s.maxTimestamp.timestamp
+	if t < 0 {
+		t = s.createdMs
 	}
-	if s.times.last.timestamp < 0 {
-		position = 0
-	}
-	err = s.scan(position, s.size.Load(), func(h record.Batch, _ int64) bool {
-		if t := h.MaxTimestamp(); t > s.maxTimestamp.timestamp {
-			s.maxTimestamp = timestampOffset{t, h.LastOffset()}
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	indexed, err := s.offsets.lookup(math.MaxInt64)
-	s.sinceIndexed = int(min(s.size.Load()-indexed, math.MaxInt32))
-	return err
+	return nowMs-t > cfg.RetentionMs
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -27,35 +26,36 @@ type abortedTxn struct {
 
 // txnIndex are the aborted transactions whose markers are in a segment. The file is made with the first one.
 type txnIndex struct {
-	fsys env.FS
-	path string
+	file lazyFile
 
 	mu      sync.RWMutex
 	entries []abortedTxn
-	file    env.File
+	written bool // in this life
 }
 
-// openTxnIndex reads the file of a segment, if there is one. With a *DamageError comes an empty index: readers would be shown
-// records of aborted transactions, so it has to be made again from the segment.
-func openTxnIndex(fsys env.FS, path string, base int64) (*txnIndex, error) {
-	x := &txnIndex{fsys: fsys, path: path}
-	data, err := env.ReadFile(fsys, path)
+// load reads the file, if there is one. After a *DamageError the index is empty: readers would be shown records of aborted
+// transactions, so it has to be made again from the segment.
+func (x *txnIndex) load() error {
+	path := x.file.path()
+	data, err := env.ReadFile(x.file.name.files.fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return x, nil
+		return nil
 	}
 	if err != nil {
-		return x, fmt.Errorf("read transaction index %s: %w", path, err)
+		return fmt.Errorf("read transaction index %s: %w", path, err)
 	}
-	last := base - 1
+	entries, last := make([]abortedTxn, 0, len(data)/txnEntrySize), x.file.name.base-1
 	for position := 0; position < len(data); position += txnEntrySize {
 		e, problem := parseAbortedTxn(data[position:], last)
 		if problem != "" {
-			x.entries = nil
-			return x, &DamageError{path, int64(position), problem}
+			return &DamageError{path, int64(position), problem}
 		}
-		x.entries, last = append(x.entries, e), e.last
+		entries, last = append(entries, e), e.last
 	}
-	return x, nil
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entries = entries
+	return nil
 }
 
 // parseAbortedTxn reads the entry at the beginning of b, which follows on one with the marker last, or says what is wrong with it.
@@ -77,19 +77,17 @@ func parseAbortedTxn(b []byte, last int64) (e abortedTxn, problem string) {
 func (x *txnIndex) append(e abortedTxn) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.file == nil {
-		f, err := x.fsys.Open(x.path, os.O_RDWR|os.O_CREATE, 0o644)
-		if err != nil {
-			return fmt.Errorf("open transaction index %s: %w", x.path, err)
-		}
-		x.file = f
-	}
 	b := binary.BigEndian.AppendUint16(make([]byte, 0, txnEntrySize), 0)
 	for _, v := range []int64{e.producerID, e.first, e.last, e.lastStable} {
 		b = binary.BigEndian.AppendUint64(b, uint64(v))
 	}
-	if _, err := x.file.WriteAt(b, int64(len(x.entries))*txnEntrySize); err != nil {
-		return fmt.Errorf("write transaction index %s: %w", x.path, err)
+	x.written = true
+	err := x.file.use(func(f *openFile) error {
+		_, err := f.WriteAt(b, int64(len(x.entries))*txnEntrySize)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write transaction index: %w", err)
 	}
 	x.entries = append(x.entries, e)
 	return nil
@@ -130,41 +128,31 @@ func (x *txnIndex) reset() error {
 
 func (x *txnIndex) cut(n int) error {
 	x.entries = x.entries[:n]
-	if x.file == nil {
-		f, err := x.fsys.Open(x.path, os.O_RDWR, 0)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("open transaction index %s: %w", x.path, err)
-		}
-		x.file = f
+	_, err := x.file.name.files.fsys.Stat(x.file.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := x.file.Truncate(int64(n) * txnEntrySize); err != nil {
-		return fmt.Errorf("truncate transaction index %s: %w", x.path, err)
+	if err == nil {
+		x.written = true
+		err = x.file.use(func(f *openFile) error { return f.Truncate(int64(n) * txnEntrySize) })
+	}
+	if err != nil {
+		return fmt.Errorf("truncate transaction index: %w", err)
 	}
 	return nil
 }
 
 func (x *txnIndex) sync() error {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.file == nil {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.written {
 		return nil
 	}
-	if err := x.file.Sync(); err != nil {
-		return fmt.Errorf("sync transaction index %s: %w", x.path, err)
+	x.written = false
+	if err := x.file.use((*openFile).Sync); err != nil {
+		return fmt.Errorf("sync transaction index: %w", err)
 	}
 	return nil
 }
 
-func (x *txnIndex) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.file == nil {
-		return nil
-	}
-	f := x.file
-	x.file = nil
-	return f.Close()
-}
+func (x *txnIndex) close() error { return x.file.end() }

@@ -115,6 +115,7 @@ func TestTxnIndexFile(t *testing.T) {
 			t.Errorf("%s: %d entries, %v", c.name, len(x.entries), err)
 		}
 	}
+	path = filepath.Join(filepath.Dir(path), offsetName(12, txnIndexSuffix))
 	if err := env.WriteFileAtomic(fsys, path, good, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -142,4 +143,10 @@ func TestDamagedTxnIndexIsMadeAgain(t *testing.T) {
 	if got, err := os.ReadFile(path); err != nil || !slices.Equal(got, want) {
 		t.Errorf("% x, %v\nwant % x", got, err, want)
 	}
+}
+
+// openTxnIndex reads the transaction index of the segment with that base.
+func openTxnIndex(fsys env.FS, path string, base int64) (*txnIndex, error) {
+	s := newSegment(NewOpenFiles(fsys, 0), filepath.Dir(path), base, 0)
+	return &s.txns, s.txns.load()
 }

@@ -3,6 +3,7 @@ package real
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,15 @@ func lockFile(f *os.File) (unlock func(), err error) {
 		return nil, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 	return func() {}, nil
+}
+
+// FileLimit is what Go's runtime has raised the soft limit to, which is the hard one.
+func (osFS) FileLimit() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(r.Cur)
 }
 
 func usage(dir string) (total, usable int64, err error) {

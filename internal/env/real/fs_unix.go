@@ -5,6 +5,7 @@ package real
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -54,6 +55,15 @@ func lockFile(f *os.File) (unlock func(), err error) {
 		defer lockedMu.Unlock()
 		delete(locked, name)
 	}, nil
+}
+
+// FileLimit is what Go's runtime has raised the soft limit to, which is the hard one.
+func (osFS) FileLimit() int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(r.Cur)
 }
 
 func usage(dir string) (total, usable int64, err error) {

@@ -3,6 +3,7 @@ package real
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -26,6 +27,9 @@ func lockFile(f *os.File) (unlock func(), err error) {
 	}
 	return func() {}, nil
 }
+
+// FileLimit: handles of Windows are as many as memory takes.
+func (osFS) FileLimit() int { return math.MaxInt32 }
 
 func usage(dir string) (total, usable int64, err error) {
 	name, err := windows.UTF16PtrFromString(dir)

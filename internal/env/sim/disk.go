@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -435,6 +436,8 @@ func (f fileSystem) Usage(dir string) (total, usable int64, err error) {
 	}
 	return f.d.faults.Capacity, max(f.d.faults.Capacity-f.d.used, 0), nil
 }
+
+func (f fileSystem) FileLimit() int { return math.MaxInt32 }
 
 // info is what Stat tells.
 type info struct {
