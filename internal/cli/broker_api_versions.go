@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,6 +30,17 @@ Kafka 4.4 would use, as kafka-broker-api-versions.sh does.`,
 	return cmd
 }
 
+// versionsTimeout is how long this tool waits for an answer; others have more patience, default.api.timeout.ms.
+const versionsTimeout = 5 * time.Second
+
+// unknownNodes are brokers of which only the address is known, as Kafka prints them.
+func unknownNodes(addresses []string) (nodes []string) {
+	for _, address := range addresses {
+		nodes = append(nodes, address+" (id: -1 rack: null isFenced: false)")
+	}
+	return nodes
+}
+
 func brokerAPIVersions(ctx context.Context, s *streams, cmd *cobra.Command) error {
 	if printedVersion(s, cmd) {
 		return nil
@@ -46,11 +58,12 @@ func brokerAPIVersions(ctx context.Context, s *streams, cmd *cobra.Command) erro
 		return err
 	}
 	defer a.Close()
+	a.timeout = min(a.timeout, versionsTimeout)
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	answer, err := a.ask(ctx, "metadata", req)
 	if err != nil {
-		return err
+		return fmt.Errorf("Request METADATA failed on brokers [%s]", strings.Join(unknownNodes(a.seeds), ", ")) //nolint:staticcheck // Kafka's words
 	}
 	brokers := answer.(*kmsg.MetadataResponse).Brokers
 	slices.SortFunc(brokers, func(x, y kmsg.MetadataResponseBroker) int { return int(x.NodeID) - int(y.NodeID) })

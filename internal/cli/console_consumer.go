@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -79,6 +80,8 @@ type consumeJob struct {
 	timeout     time.Duration
 	skipErrors  bool
 	print       func(w io.Writer, r *kgo.Record) error
+
+	told map[string]bool // errors that were printed
 }
 
 func consoleConsumer(ctx context.Context, s *streams, cmd *cobra.Command) error {
@@ -327,15 +330,16 @@ func (j *consumeJob) run(ctx context.Context, s *streams, opts []kgo.Opt) (err e
 	}()
 	out := bufio.NewWriterSize(s.out, 1<<16)
 	for {
-		fetches, err := j.poll(ctx, client)
-		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-				fmt.Fprintf(s.err, "no record came within %v, stopping\n", j.timeout)
-			}
+		fetches, err := j.poll(ctx, s, client)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			fmt.Fprintf(s.err, "no record came within %v, stopping\n", j.timeout)
 			return nil
-		}
-		for _, fe := range fetches.Errors() {
-			fmt.Fprintf(s.err, "%s-%d: %v\n", fe.Topic, fe.Partition, produceError(fe.Err))
+		case err != nil && ctx.Err() == nil: // an exit code of 0 then, as Kafka's
+			fmt.Fprintf(s.err, "Error processing message, terminating consumer process: %v\n", err)
+			return nil
+		case err != nil:
+			return nil
 		}
 		for iter := fetches.RecordIter(); !iter.Done(); {
 			rec := iter.Next()
@@ -363,8 +367,9 @@ func (j *consumeJob) run(ctx context.Context, s *streams, opts []kgo.Opt) (err e
 	}
 }
 
-// poll waits for records, at most for the job's timeout.
-func (j *consumeJob) poll(ctx context.Context, client *kgo.Client) (kgo.Fetches, error) {
+// poll waits for records, at most for the job's timeout. Errors that may pass are told once and waited for, all others
+// are returned.
+func (j *consumeJob) poll(ctx context.Context, s *streams, client *kgo.Client) (kgo.Fetches, error) {
 	if j.timeout != math.MaxInt64 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, j.timeout)
@@ -372,12 +377,41 @@ func (j *consumeJob) poll(ctx context.Context, client *kgo.Client) (kgo.Fetches,
 	}
 	for {
 		fetches := client.PollFetches(ctx)
-		if err := ctx.Err(); err != nil && fetches.NumRecords() == 0 {
-			return nil, err
-		}
-		if fetches.NumRecords() > 0 || len(fetches.Errors()) > 0 {
+		if fetches.NumRecords() > 0 {
 			return fetches, nil
 		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for _, fe := range fetches.Errors() {
+			if final(fe.Err) {
+				return nil, produceError(fe.Err)
+			}
+			j.tell(s, fmt.Sprintf("%s-%d: %v", fe.Topic, fe.Partition, produceError(fe.Err)))
+		}
 		client.AllowRebalance()
+	}
+}
+
+// hopeless are the answers that stay the same however often one asks. Others that kerr calls not retriable belong to
+// rebalances, after which a group goes on.
+var hopeless = []*kerr.Error{
+	kerr.InvalidTopicException, kerr.InvalidGroupID, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.FencedInstanceID, kerr.InconsistentGroupProtocol, kerr.GroupMaxSizeReached, kerr.UnsupportedVersion,
+}
+
+// final says whether it helps nothing to ask again.
+func final(err error) bool {
+	return slices.ContainsFunc(hopeless, func(e *kerr.Error) bool { return errors.Is(err, e) })
+}
+
+// tell prints a line that was not printed before.
+func (j *consumeJob) tell(s *streams, line string) {
+	if j.told == nil {
+		j.told = map[string]bool{}
+	}
+	if !j.told[line] {
+		j.told[line] = true
+		fmt.Fprintln(s.err, line)
 	}
 }

@@ -26,7 +26,8 @@ const gcPercent = 400
 // defaultDir is where a server without a configuration keeps its data.
 const defaultDir = "ottla-data"
 
-// defaultProperties are the configuration of a server that was given none: one node, for this machine only.
+// defaultProperties are the configuration of a server that was given none: one node, for this machine only, and, as in
+// the example that comes with Kafka, groups that do not wait for more members.
 const defaultProperties = `process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=localhost:9093
@@ -39,6 +40,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
 `
 
 func newServer(s *streams) *cobra.Command {

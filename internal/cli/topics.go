@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/ottla-io/ottla/internal/config"
 )
 
 // The actions of kafka-topics; exactly one must be given.
@@ -198,7 +200,7 @@ func (t *topics) flag(name string) string {
 type newTopic struct {
 	name        string
 	partitions  int32
-	replication int16
+	replication int32 // -1: the cluster's default
 	assignment  [][]int32
 	configs     map[string]string
 }
@@ -206,7 +208,6 @@ type newTopic struct {
 // parse reads the flags that --create and --alter share.
 func (t *topics) parse() (newTopic, error) {
 	topic := newTopic{name: t.flag("topic"), partitions: -1, replication: -1, configs: map[string]string{}}
-	replication := int32(-1)
 	var err error
 	if given(t.cmd, "partitions") {
 		if topic.partitions, err = parseInt32("partitions", t.flag("partitions")); err != nil {
@@ -214,7 +215,7 @@ func (t *topics) parse() (newTopic, error) {
 		}
 	}
 	if given(t.cmd, "replication-factor") {
-		if replication, err = parseInt32("replication-factor", t.flag("replication-factor")); err != nil {
+		if topic.replication, err = parseInt32("replication-factor", t.flag("replication-factor")); err != nil {
 			return topic, err
 		}
 	}
@@ -229,14 +230,34 @@ func (t *topics) parse() (newTopic, error) {
 		}
 		topic.configs[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	if given(t.cmd, "replication-factor") && (replication < 1 || replication > math.MaxInt16) {
-		return topic, fmt.Errorf("The replication factor must be between 1 and %d inclusive", math.MaxInt16) //nolint:staticcheck // Kafka's words
+	return topic, checkTopicConfigs(topic.configs)
+}
+
+// checkTopicConfigs says what no broker of Kafka 4.4 would take.
+func checkTopicConfigs(configs map[string]string) error {
+	names := sortedKeys(configs)
+	for _, name := range names {
+		if config.Lookup(config.ScopeTopic, name) == nil {
+			return fmt.Errorf("Unknown topic config name: %s", name) //nolint:staticcheck // Kafka's words
+		}
 	}
-	topic.replication = int16(replication)
-	if given(t.cmd, "partitions") && topic.partitions < 1 && given(t.cmd, "create") {
-		return topic, errors.New("The partitions must be greater than 0") //nolint:staticcheck // Kafka's words
+	for _, name := range names {
+		if _, err := config.Lookup(config.ScopeTopic, name).Parse(configs[name]); err != nil {
+			return err
+		}
 	}
-	return topic, nil
+	return nil
+}
+
+// bounds says what is wrong with the size of a new topic.
+func (t *topics) bounds(topic newTopic) error {
+	switch {
+	case given(t.cmd, "replication-factor") && (topic.replication < 1 || topic.replication > math.MaxInt16):
+		return fmt.Errorf("The replication factor must be between 1 and %d inclusive", math.MaxInt16) //nolint:staticcheck // Kafka's words
+	case given(t.cmd, "partitions") && topic.partitions < 1:
+		return errors.New("The partitions must be greater than 0") //nolint:staticcheck // Kafka's words
+	}
+	return nil
 }
 
 // parseAssignment reads broker:broker,broker:broker: the replicas of partition 0, of partition 1 and so on.
@@ -278,10 +299,13 @@ func (t *topics) create(ctx context.Context) error {
 		fmt.Fprintln(t.s.out, "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "+
 			"collide. To avoid issues it is best to use either, but not both.")
 	}
+	if err := t.bounds(topic); err != nil {
+		return err
+	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = 30000
 	rt := kmsg.NewCreateTopicsRequestTopic()
-	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic.name, topic.partitions, topic.replication
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic.name, topic.partitions, int16(topic.replication)
 	for i, replicas := range topic.assignment {
 		ra := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
 		ra.Partition, ra.Replicas = int32(i), replicas
