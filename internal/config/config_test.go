@@ -1,8 +1,10 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,6 +113,63 @@ func TestFileAsJava(t *testing.T) {
 	}
 	if l := n.Listeners[0]; l.Host != "::1" || l.Addr() != "[::1]:9092" {
 		t.Errorf("listener %+v", l)
+	}
+}
+
+// TestPropertiesAsJava: what java.util.Properties (of Java 17) makes of a text: keys and values, by key.
+func TestPropertiesAsJava(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"a.\\\n  b=c", []string{"a.b", "c"}},
+		{"a\\\n=c", []string{"a", "c"}},
+		{"a=b\\\n\n c=d", []string{"a", "b", "c", "d"}},
+		{"a=b\\", []string{"a", "b"}},
+		{"a=b \\\n   c", []string{"a", "b c"}},
+		{"a=b\\\n#c", []string{"a", "b#c"}},
+		{"a=b\\\\\nc=d", []string{"a", "b\\", "c", "d"}},
+		{"\\\na=b", []string{"a", "b"}},
+		{"\\\n\na=b", []string{"a", "b"}},
+		{"a=1\\\r\n  2\\\r3", []string{"a", "123"}},
+		{"a\\ b=c", []string{"a b", "c"}},
+		{"#c\\\na=b", []string{"a", "b"}},
+		{"\\", []string{"", ""}},
+		{"  \\\n  \\\n\n", []string{}},
+		{"a\\", []string{"a", ""}},
+		{"a=b\\\n=c", []string{"a", "b=c"}},
+		{"a = \\\n b", []string{"a", "b"}},
+		{"a\tb", []string{"a", "b"}},
+		{"a\fb=c", []string{"a", "b=c"}},
+		{"a\\:b=c", []string{"a:b", "c"}},
+		{"a\\=b:c", []string{"a=b", "c"}},
+		{"a=\\t\\n\\r\\f\\q", []string{"a", "\t\n\r\fq"}},
+		{"a==b", []string{"a", "=b"}},
+		{"a: =b", []string{"a", "=b"}},
+		{"a :=b", []string{"a", "=b"}},
+		{"a\\\n\\\n  b:c", []string{"ab", "c"}},
+		{"\\\n#a=b", []string{}},
+		{"=c\\\n d", []string{"", "cd"}},
+		{"a=b\\\n\\\nc=d", []string{"a", "bc=d"}},
+		{"a\\\n", []string{"a", ""}},
+		{"\\\n=c", []string{"", "c"}},
+		{"a=\\u00e9\\\n\\u0062", []string{"a", "\u00e9b"}},
+		{"\\\n\\\n a=b", []string{"a", "b"}},
+		{"a=b\\\n \t\f\n", []string{"a", "b"}},
+		{"x\\\r\n\ty z", []string{"xy", "z"}},
+	} {
+		entries, problems := ParseProperties("f", []byte(c.text))
+		last := map[string]string{}
+		for _, e := range entries {
+			last[e.Key] = e.Value
+		}
+		got := []string{}
+		for _, k := range slices.Sorted(maps.Keys(last)) {
+			got = append(got, k, last[k])
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || len(problems) > 0 {
+			t.Errorf("%q: %v (-Java +ours):\n%s", c.text, problems, diff)
+		}
 	}
 }
 

@@ -56,10 +56,14 @@ func ParseProperties(file string, data []byte) ([]Entry, []error) {
 	return entries, problems
 }
 
-// withoutKey is the value of a line that begins with its separator: Java takes that for an empty key.
+// withoutKey is the value of a line that begins with its separator: Java takes that for an empty key, as it does a last line that is
+// nothing but a backslash.
 func withoutKey(line []byte) (value string, ok bool) {
 	line = bytes.TrimLeft(line, " \t\f")
-	if line[0] != '=' && line[0] != ':' {
+	switch {
+	case len(line) == 0:
+		return "", true
+	case line[0] != '=' && line[0] != ':':
 		return "", false
 	}
 	return string(bytes.TrimLeft(line[1:], " \t\f")), true
@@ -79,7 +83,8 @@ type logicalLine struct {
 	number int
 }
 
-// logicalLines cuts data into lines with their continuations, so that each can be parsed and named by itself.
+// logicalLines cuts data into lines, each joined with its continuations (the loader knows those of values only), so that each can be
+// parsed and named by itself.
 func logicalLines(data []byte) []logicalLine {
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
@@ -90,13 +95,18 @@ func logicalLines(data []byte) []logicalLine {
 		comment := len(blank) > 0 && (blank[0] == '#' || blank[0] == '!')
 		if continued {
 			last := &out[len(out)-1]
-			last.text = append(append(last.text, '\n'), line...)
+			last.text = append(last.text, blank...)
 		} else if len(blank) == 0 || comment {
 			continue
 		} else {
 			out = append(out, logicalLine{bytes.Clone(line), i + 1})
 		}
-		continued = endsInBackslash(line)
+		last := &out[len(out)-1]
+		if continued = endsInBackslash(line); continued {
+			last.text = last.text[:len(last.text)-1]
+		} else if len(bytes.TrimLeft(last.text, " \t\f")) == 0 {
+			out = out[:len(out)-1] // nothing but continuations
+		}
 	}
 	return out
 }
