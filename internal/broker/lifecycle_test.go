@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ottla-io/ottla/internal/coordinator/group"
 	"github.com/ottla-io/ottla/internal/env/sim"
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -298,4 +299,29 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("ended %v, running %v", ended, lt.running)
 		}
 	})
+}
+
+// What Metadata names can be used: partitions, coordinators and settings are there before handlers see the image.
+func TestImageIsSeenLast(t *testing.T) {
+	n := runNode(t)
+	before, told := n.broker.Image(), 0
+	n.told.during = func() {
+		told++
+		if n.broker.Image() != before {
+			t.Error("handlers see an image that is not in force")
+		}
+	}
+	n.createTopic(group.OffsetsTopic, 1)
+	if told != 2 || n.broker.Image().Topics.ByName(group.OffsetsTopic) == nil { // partitions and coordinators
+		t.Errorf("told %d times; the topic is %v", told, n.broker.Image().Topics.ByName(group.OffsetsTopic))
+	}
+	before = n.broker.Image()
+	value := "5000"
+	alter := protocol.NewIncrementalAlterConfigsRequest()
+	alter.Resources = []alterResource{{ResourceType: 2, ResourceName: group.OffsetsTopic, Configs: []alterConfig{{Name: "retention.ms", Value: &value}}}}
+	n.forward(alter, 1)
+	n.world.RunFor(10 * time.Millisecond)
+	if told != 3 || n.broker.Image() == before {
+		t.Errorf("told %d times", told)
+	}
 }

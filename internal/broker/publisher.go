@@ -9,8 +9,9 @@ import (
 	"github.com/ottla-io/ottla/internal/raft"
 )
 
-// publisher makes the broker what a new image says. Order: handlers see the image, then partitions begin and end, then coordinators
-// do (they need the partitions), then settings change.
+// publisher makes the broker what a new image says. Order: partitions begin and end, then coordinators do (they need the partitions),
+// then settings change, and then handlers see the image: a leader that Metadata names takes what it is sent. (Kafka shows the image
+// first, and answers NOT_LEADER_OR_FOLLOWER until the partitions are there.)
 type publisher struct {
 	b         *Broker
 	published func() // after the first update
@@ -26,7 +27,6 @@ func (p *publisher) OnControllerChange(raft.LeaderAndEpoch) {}
 // OnMetadataUpdate acts on a new image.
 func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.Manifest) {
 	b := p.b
-	b.img.Store(img)
 	if !p.seen {
 		b.env.Logger().Info(fmt.Sprintf("Publishing initial metadata at offset OffsetAndEpoch[offset=%d, epoch=%d] with metadata.version %s.",
 			img.Provenance.Offset, img.Provenance.Epoch, img.Features.MetadataVersion()))
@@ -35,11 +35,12 @@ func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.M
 		b.replicas.Apply(d, img)
 	}
 	if d.Topics() != nil && b.groups != nil {
-		p.groups(d)
+		p.groups(d, img)
 	}
 	if topics := topicsToReconfigure(d, img, b.id); len(topics) > 0 {
 		b.replicas.ConfigsChanged(topics, img)
 	}
+	b.img.Store(img)
 	for _, name := range d.Features() {
 		b.env.Logger().Info(fmt.Sprintf("Feature %s has been updated to version %d", name, img.Features.Level(name)))
 	}
@@ -50,7 +51,7 @@ func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.M
 }
 
 // groups tells the group coordinator which partitions of its topic it gained and lost, and which topics are gone.
-func (p *publisher) groups(d *image.Delta) {
+func (p *publisher) groups(d *image.Delta, img *image.Image) {
 	b := p.b
 	var gone []group.Topic
 	for _, t := range d.Topics().Deleted() {
@@ -63,7 +64,7 @@ func (p *publisher) groups(d *image.Delta) {
 		}
 		gone = append(gone, group.Topic{Name: t.Name, ID: t.ID, Partitions: int32(len(t.Partitions))})
 	}
-	if td := p.offsetsTopic(d); td != nil {
+	if td := offsetsTopic(d, img); td != nil {
 		c := td.LocalChanges(b.id)
 		for _, l := range c.Deletes {
 			b.groups.OnResignation(l.ID, -1)
@@ -83,8 +84,8 @@ func (p *publisher) groups(d *image.Delta) {
 }
 
 // offsetsTopic is the change of __consumer_offsets, if there is one.
-func (p *publisher) offsetsTopic(d *image.Delta) *image.TopicDelta {
-	t := p.b.Image().Topics.ByName(group.OffsetsTopic)
+func offsetsTopic(d *image.Delta, img *image.Image) *image.TopicDelta {
+	t := img.Topics.ByName(group.OffsetsTopic)
 	if t == nil {
 		return nil
 	}

@@ -99,11 +99,13 @@ func (q *memoryQuorum) elect(id int32) {
 
 // told writes down what replicas and groups are told.
 type told struct {
-	lines []string
-	data  *replica.Manager // is told as well
+	lines  []string
+	data   *replica.Manager // is told as well
+	during func()           // called by each of the following but those that end something
 }
 
 func (r *told) Apply(d *image.Delta, img *image.Image) {
+	r.during()
 	r.data.Apply(d, img)
 	c := d.Topics().LocalChanges(1)
 	for _, list := range []struct {
@@ -117,11 +119,13 @@ func (r *told) Apply(d *image.Delta, img *image.Image) {
 }
 
 func (r *told) ConfigsChanged(topics []string, img *image.Image) {
+	r.during()
 	r.data.ConfigsChanged(topics, img)
 	r.lines = append(r.lines, "configs of "+strings.Join(topics, " "))
 }
 
 func (r *told) OnElection(p, epoch int32) {
+	r.during()
 	r.lines = append(r.lines, fmt.Sprintf("elected %d epoch %d", p, epoch))
 }
 
@@ -194,7 +198,7 @@ var errNotYet = fmt.Errorf("not running yet")
 // newNode makes a node that has no controller yet, and no broker that was started.
 func newNode(t *testing.T) *testNode {
 	cfg := parse(t, properties)
-	n := &testNode{t: t, trace: &trace{}, told: &told{}, running: errNotYet}
+	n := &testNode{t: t, trace: &trace{}, told: &told{during: func() {}}, running: errNotYet}
 	n.world = sim.NewWorld(1, sim.Options{Trace: n.trace})
 	n.node = n.world.NewNode("n1")
 	n.quorum = &memoryQuorum{node: n.node, leader: raft.LeaderAndEpoch{LeaderID: raft.NoNode}}
