@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ type Cluster struct {
 	Properties string // path of server.properties
 	Data       string // log.dirs
 	Bootstrap  string // host:port
+	Controller string // host:port of the controllers' listener
 }
 
 // ClusterID is the id of every cluster here.
@@ -30,8 +32,8 @@ const ClusterID = "AAAAAAAAAAAAAAAAAAAAAQ"
 func New(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	dir := t.TempDir()
-	ports := freePorts(t, 2)
-	c := &Cluster{Dir: dir, Properties: filepath.Join(dir, "server.properties"), Data: filepath.Join(dir, "data"), Bootstrap: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	ports := FreePorts(t, 2)
+	c := &Cluster{Dir: dir, Properties: filepath.Join(dir, "server.properties"), Data: filepath.Join(dir, "data"), Bootstrap: fmt.Sprintf("127.0.0.1:%d", ports[0]), Controller: fmt.Sprintf("127.0.0.1:%d", ports[1])}
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:%[2]d
@@ -55,8 +57,21 @@ group.initial.rebalance.delay.ms=0
 	return c
 }
 
-// freePorts finds ports that nobody listens on.
-func freePorts(t testing.TB, n int) []int {
+// Set adds settings to the configuration; the last one of a key counts.
+func (c *Cluster) Set(t testing.TB, settings ...string) {
+	t.Helper()
+	f, err := os.OpenFile(c.Properties, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(strings.Join(settings, "\n") + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FreePorts finds ports that nobody listens on.
+func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
