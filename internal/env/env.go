@@ -31,6 +31,9 @@ type Env interface {
 	// Go runs a job that may take long and touches only files (recovery, cleaning). The simulator runs it to its
 	// end as one event.
 	Go(name string, fn func())
+	// Each calls fn(0) to fn(n-1), up to threads of them at the same time, and returns when all have. They are jobs like those of
+	// Go, and so is who calls it. The simulator runs them one after the other.
+	Each(name string, threads, n int, fn func(i int))
 }
 
 // Timer is something that will happen unless it is stopped.

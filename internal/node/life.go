@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ottla-io/ottla/internal/config"
+	"github.com/ottla-io/ottla/internal/storage"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
@@ -152,13 +152,15 @@ func (n *Node) closeQuorum() {
 }
 
 // directoryOffline is told of a directory that failed. Without any left, or without that of the metadata log, the node cannot go on.
-func (n *Node) directoryOffline(id uuid.UUID, err error) {
+func (n *Node) directoryOffline(id uuid.UUID, logs []storage.TopicPartition, err error) {
 	switch {
-	case id == n.ensemble.MetadataID() && n.cfg.HasRole(config.RoleController):
-		n.onFault(fmt.Errorf("the directory of the metadata log failed: %w", err))
+	case id == n.ensemble.MetadataID():
+		n.onFault(fmt.Errorf("Shutdown broker because the metadata log dir %s has failed: %w", n.cfg.MetadataLogDir, err)) //nolint:staticcheck // Kafka's words
 	case n.logs != nil && len(n.logs.DirectoryIDs()) == 0:
-		n.onFault(fmt.Errorf("Shutdown broker because all log dirs have failed: %w", err)) //nolint:staticcheck // Kafka's words
+		n.onFault(fmt.Errorf("Shutdown broker because all log dirs in %s have failed: %w", strings.Join(n.cfg.LogDirs, ", "), err)) //nolint:staticcheck // Kafka's words
 	case n.broker != nil:
 		n.broker.DirectoryOffline(id)
+		// Whoever uses one of the partitions may be waiting for the disk.
+		n.env.Go("partitions-offline", func() { n.replicas.Offline(logs) })
 	}
 }

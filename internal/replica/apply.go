@@ -71,7 +71,7 @@ func (m *Manager) become(img *image.Image, c image.LocalPartition) {
 	p := m.byName[c.Topic.Name].partition(c.ID)
 	m.mu.RUnlock()
 	var log Log
-	if p == nil || p.Log() == nil {
+	if p == nil { // one that is there and has no log is offline, and stays so
 		settings := m.cfg.Settings(img, c.Topic.Name)
 		var err error
 		log, err = m.logs.Open(TopicPartition{Topic: c.Topic.Name, Partition: c.ID}, c.Topic.ID, s.Directory, settings)
@@ -80,11 +80,9 @@ func (m *Manager) become(img *image.Image, c image.LocalPartition) {
 			m.env.Logger().Error("log not opened", "topic", c.Topic.Name, "partition", c.ID, "error", err)
 			log = nil
 		}
-		if p == nil {
-			p = &Partition{m: m, Topic: c.Topic.Name, ID: c.Topic.ID, Index: c.ID}
-			p.state.PartitionEpoch, p.state.LeaderEpoch, p.state.Leader = -1, -1, NoLeader
-			p.minISR.Store(int32(settings.Int("min.insync.replicas")))
-		}
+		p = &Partition{m: m, Topic: c.Topic.Name, ID: c.Topic.ID, Index: c.ID}
+		p.state.PartitionEpoch, p.state.LeaderEpoch, p.state.Leader = -1, -1, NoLeader
+		p.minISR.Store(int32(settings.Int("min.insync.replicas")))
 	}
 	newEpoch, err := p.become(s, log)
 	if err != nil {

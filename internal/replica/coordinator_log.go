@@ -6,7 +6,10 @@ import (
 )
 
 // CoordinatorLog is a partition as a coordinator sees it.
-type CoordinatorLog struct{ p *Partition }
+type CoordinatorLog struct {
+	p   *Partition
+	log Log
+}
 
 // CoordinatorLog finds a partition that this node has. Errors: those of Partition, and KafkaStorageError.
 func (m *Manager) CoordinatorLog(topic string, partition int32) (*CoordinatorLog, error) {
@@ -14,29 +17,29 @@ func (m *Manager) CoordinatorLog(topic string, partition int32) (*CoordinatorLog
 	if err != nil {
 		return nil, err
 	}
-	if p.Log() == nil {
+	log := p.Log()
+	if log == nil {
 		return nil, kerr.KafkaStorageError
 	}
-	return &CoordinatorLog{p}, nil
+	return &CoordinatorLog{p, log}, nil
 }
 
 // StartOffset is where the log begins.
-func (l *CoordinatorLog) StartOffset() int64 { return l.p.Log().StartOffset() }
+func (l *CoordinatorLog) StartOffset() int64 { return l.log.StartOffset() }
 
 // EndOffset is where the log ends.
-func (l *CoordinatorLog) EndOffset() int64 { return l.p.Log().EndOffset() }
+func (l *CoordinatorLog) EndOffset() int64 { return l.log.EndOffset() }
 
 // HighWatermark is where the committed records end.
-func (l *CoordinatorLog) HighWatermark() int64 { return l.p.Log().HighWatermark() }
+func (l *CoordinatorLog) HighWatermark() int64 { return l.log.HighWatermark() }
 
 // Read returns whole batches from offset on, about maxBytes of them but at least one; empty at the end.
 func (l *CoordinatorLog) Read(offset int64, maxBytes int) ([]byte, error) {
-	log := l.p.Log()
-	end := log.EndOffset()
+	end := l.log.EndOffset()
 	if offset >= end {
 		return nil, nil
 	}
-	s, err := log.Read(offset, maxBytes, true, end)
+	s, err := l.log.Read(offset, maxBytes, true, end)
 	if err != nil {
 		return nil, diskError(err)
 	}

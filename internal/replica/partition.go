@@ -117,12 +117,12 @@ func (p *Partition) readable(epoch int32, onlyLeader bool) (Log, error) {
 	switch {
 	case p.deleted:
 		return nil, p.m.absent(p.Topic, p.Index)
+	case p.log == nil:
+		return nil, kerr.KafkaStorageError
 	case epoch >= 0 && epoch < p.state.LeaderEpoch:
 		return nil, kerr.FencedLeaderEpoch
 	case epoch >= 0 && epoch > p.state.LeaderEpoch:
 		return nil, kerr.UnknownLeaderEpoch
-	case p.log == nil:
-		return nil, kerr.KafkaStorageError
 	case onlyLeader && !p.leader:
 		return nil, kerr.NotLeaderOrFollower
 	}
@@ -135,7 +135,7 @@ func (p *Partition) effectiveMinISR() int {
 }
 
 // become takes the state that the metadata gives: it makes the partition leader or follower. log is set on
-// the first call, and when a directory came back. It reports whether the leader epoch is a new one.
+// the first call; nil if it could not be opened. It reports whether the leader epoch is a new one.
 func (p *Partition) become(s State, log Log) (newEpoch bool, err error) {
 	p.mu.Lock()
 	if s.PartitionEpoch < p.state.PartitionEpoch {
@@ -278,6 +278,8 @@ func (p *Partition) reached(offset int64) (bool, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	switch {
+	case p.log == nil && !p.deleted:
+		return true, kerr.KafkaStorageError
 	case p.deleted || !p.leader:
 		return true, kerr.NotLeaderOrFollower
 	case p.log.HighWatermark() < offset:
@@ -293,7 +295,7 @@ func (p *Partition) wake() {
 	p.m.purgatory.notify(&p.produces)
 	p.m.purgatory.notify(&p.fetches)
 	p.m.purgatory.notify(&p.deletes)
-	if ls := p.listeners.Load(); ls != nil {
+	if ls := p.listeners.Load(); ls != nil && p.Log() != nil {
 		high := p.HighWatermark()
 		for _, l := range *ls {
 			l.fn(high)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,19 +83,7 @@ func ReadOffsetCheckpoint(fsys env.FS, path string) (map[TopicPartition]int64, e
 
 // WriteOffsetCheckpoint replaces such a file. It is durable when nil is returned.
 func WriteOffsetCheckpoint(fsys env.FS, path string, offsets map[TopicPartition]int64) error {
-	keys := make([]TopicPartition, 0, len(offsets))
-	for tp := range offsets {
-		keys = append(keys, tp)
-	}
-	slices.SortFunc(keys, func(a, b TopicPartition) int {
-		switch {
-		case a.Less(b):
-			return -1
-		case b.Less(a):
-			return 1
-		}
-		return 0
-	})
+	keys := slices.SortedFunc(maps.Keys(offsets), TopicPartition.Compare)
 	lines := make([]string, len(keys))
 	for i, tp := range keys {
 		lines[i] = fmt.Sprintf("%s %d %d", tp.Topic, tp.Partition, offsets[tp])

@@ -2,6 +2,8 @@ package storage
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"time"
 )
@@ -42,6 +44,12 @@ func (m *Manager) all() []*entry {
 		return nil
 	}
 	return m.sortedLocked()
+}
+
+func (m *Manager) isEnded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ended
 }
 
 func (m *Manager) deleteOldSegments() {
@@ -100,29 +108,25 @@ func (m *Manager) flushEpochs() {
 // onDirectories runs a job for each directory that is online.
 func (m *Manager) onDirectories(fn func(*directory) error) func() {
 	return func() {
-		for _, d := range m.dirs {
-			m.mu.Lock()
-			skip := d.err != nil || m.ended
-			m.mu.Unlock()
-			if skip {
-				continue
+		for _, d := range m.online() {
+			if m.isEnded() {
+				return
 			}
 			if err := fn(d); err != nil {
-				m.offline(d, err)
+				m.fail(d, err)
 			}
 		}
 	}
 }
 
-// NoteHighWatermarks writes the high watermarks of all logs into the directories' checkpoints.
+// NoteHighWatermarks writes the high watermarks of all logs into the directories' checkpoints. A directory that cannot be written to
+// goes offline.
 func (m *Manager) NoteHighWatermarks() error {
 	var errs []error
-	for _, d := range m.dirs {
-		m.mu.Lock()
-		skip := d.err != nil
-		m.mu.Unlock()
-		if !skip {
-			errs = append(errs, m.writeHighWatermarks(d))
+	for _, d := range m.online() {
+		if err := m.writeHighWatermarks(d); err != nil {
+			m.fail(d, err)
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
@@ -144,19 +148,21 @@ func (m *Manager) writeLogStarts(d *directory) error {
 	})
 }
 
+// writeOffsets writes a checkpoint. It says nothing more of logs that are not there any more.
 func (m *Manager) writeOffsets(d *directory, name string, offset func(*Log) (int64, bool)) error {
 	d.checkpoints.Lock()
 	defer d.checkpoints.Unlock()
 	m.mu.Lock()
-	entries := m.sortedLocked()
+	logs := maps.Clone(d.logs)
 	m.mu.Unlock()
-	offsets := map[TopicPartition]int64{}
-	for _, e := range entries {
-		if e.dir == d {
-			if o, ok := offset(e.log); ok {
-				offsets[e.log.tp] = o
-			}
+	offsets := make(map[TopicPartition]int64, len(logs))
+	for tp, l := range logs {
+		if o, ok := offset(l); ok {
+			offsets[tp] = o
 		}
+	}
+	if err := m.failure(d); err != nil { // the logs are gone, but not for good
+		return fmt.Errorf("write %s: the directory is offline: %w", filepath.Join(d.Path, name), err)
 	}
 	return WriteOffsetCheckpoint(m.fsys, filepath.Join(d.Path, name), offsets)
 }

@@ -125,6 +125,15 @@ func (l *Log) explain(err error) error {
 	return l.unusable()
 }
 
+// bytes are those of all segments.
+func (v view) bytes() int64 {
+	n := v.size
+	for _, s := range v.segments[:len(v.segments)-1] {
+		n += s.size.Load()
+	}
+	return n
+}
+
 func (v view) active() *segment { return v.segments[len(v.segments)-1] }
 
 // find is the index of the segment that offset lies in; -1 if it is below all.
@@ -216,14 +225,7 @@ func (l *Log) Configure(c LogConfig) { l.cfg.Store(&c) }
 func (l *Log) Deletable() bool { return l.cfg.Load().Delete }
 
 // Size is the bytes of all segments.
-func (l *Log) Size() int64 {
-	v := l.view()
-	n := v.size
-	for _, s := range v.segments[:len(v.segments)-1] {
-		n += s.size.Load()
-	}
-	return n
-}
+func (l *Log) Size() int64 { return l.view().bytes() }
 
 // LatestEpoch is the leader epoch that began last, -1 if none is known.
 func (l *Log) LatestEpoch() int32 { return l.epochs.latest() }

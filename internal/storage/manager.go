@@ -3,12 +3,11 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,10 +30,11 @@ type ManagerOptions struct {
 	RecoveryPointInterval time.Duration // log.flush.offset.checkpoint.interval.ms
 	LogStartInterval      time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	DeleteDelay           time.Duration // log.segment.delete.delay.ms, of whole logs
+	RecoveryThreads       int           // num.recovery.threads.per.data.dir: for loading and closing
 	OpenFiles             int           // how many files the logs keep open; 0: as many as seem good
 
-	// OnOffline is told of a directory that failed. Any goroutine.
-	OnOffline func(directory uuid.UUID, err error)
+	// OnOffline is told of a directory that failed, and whose logs went with it, sorted. Any goroutine.
+	OnOffline func(directory uuid.UUID, logs []TopicPartition, err error)
 }
 
 // DirectoryOptions name a log directory.
@@ -58,7 +58,7 @@ func ManagerOptionsFrom(n *config.Node) ManagerOptions {
 		ProducerExpiry: ms("producer.id.expiration.ms"), ProducerCheck: ms("producer.id.expiration.check.interval.ms"),
 		RetentionCheck: ms("log.retention.check.interval.ms"), FlushCheck: ms("log.flush.scheduler.interval.ms"),
 		RecoveryPointInterval: ms("log.flush.offset.checkpoint.interval.ms"), LogStartInterval: ms("log.flush.start.offset.checkpoint.interval.ms"),
-		DeleteDelay: ms("log.segment.delete.delay.ms"),
+		DeleteDelay: ms("log.segment.delete.delay.ms"), RecoveryThreads: n.Int("num.recovery.threads.per.data.dir"),
 	}
 }
 
@@ -69,21 +69,15 @@ type Manager struct {
 	files *OpenFiles
 	o     ManagerOptions
 	queue env.Queue
-
-	mu    sync.Mutex
 	dirs  []*directory
+
+	// changes is held by who makes or removes a log, files included; before mu.
+	changes sync.Mutex
+	// mu is never held while something is read or written.
+	mu    sync.Mutex
 	logs  map[TopicPartition]*entry
 	dirty map[*Log]struct{} // leader epochs to be written
 	ended bool
-}
-
-// directory is a log directory.
-type directory struct {
-	DirectoryOptions
-	lock io.Closer
-	err  error // it is offline; guarded by the Manager's lock
-
-	checkpoints sync.Mutex // its files are written by one at a time
 }
 
 // entry is a log and where it is.
@@ -92,31 +86,13 @@ type entry struct {
 	dir *directory
 }
 
-// Directory is one log directory as others see it.
-type Directory struct {
-	Path          string
-	ID            uuid.UUID
-	Err           error // it is offline
-	Total, Usable int64 // bytes of its volume
-	Cordoned      bool
-	Logs          []DirectoryLog // sorted by topic and partition
-}
-
-// DirectoryLog is a log in a directory.
-type DirectoryLog struct {
-	TopicPartition
-	Size   int64
-	Future bool
-	Log    *Log
-}
-
 // OpenManager locks the directories. Logs are there after Load. Errors: a directory that another process uses, or none that can be
 // used.
 func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 	m := &Manager{env: e, fsys: e.FS(), files: NewOpenFiles(e.FS(), o.OpenFiles), o: o, logs: map[TopicPartition]*entry{}, dirty: map[*Log]struct{}{}}
 	usable := 0
 	for _, d := range o.Directories {
-		dir := &directory{DirectoryOptions: d}
+		dir := &directory{DirectoryOptions: d, logs: map[TopicPartition]*Log{}}
 		m.dirs = append(m.dirs, dir)
 		if dir.err = d.Err; d.Err != nil {
 			m.env.Logger().Error("A log directory is offline", "dir", d.Path, "err", d.Err)
@@ -146,26 +122,10 @@ func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 	return m, nil
 }
 
-// LockDirectory keeps other processes off a directory until the lock is closed. Errors: env.ErrLocked, in Kafka's words.
-func LockDirectory(fsys env.FS, path string) (io.Closer, error) {
-	lock, err := fsys.Lock(filepath.Join(path, LockFile))
-	if errors.Is(err, env.ErrLocked) {
-		err = lockedError{path}
-	}
-	return lock, err
-}
-
-// lockedError is env.ErrLocked of a directory.
-type lockedError struct{ path string }
-
-func (e lockedError) Unwrap() error { return env.ErrLocked }
-
-func (e lockedError) Error() string {
-	return fmt.Sprintf("Failed to acquire lock on file %s in %s. A Kafka instance in another process or thread is using this directory.", LockFile, e.path)
-}
-
 // unlock gives the directories to others.
 func (m *Manager) unlock() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, d := range m.dirs {
 		if d.lock != nil {
 			_ = d.lock.Close()
@@ -176,15 +136,21 @@ func (m *Manager) unlock() {
 
 // Abandon gives the directories up as they are: logs are not closed in order, and will be recovered.
 func (m *Manager) Abandon() {
-	m.mu.Lock()
-	m.ended = true
-	logs := m.sortedLocked()
-	m.mu.Unlock()
-	for _, e := range logs {
+	for _, e := range m.end() {
 		_ = e.log.closeFiles()
 	}
 	m.unlock()
 	m.queue.Close(nil)
+}
+
+// end lets nothing begin any more and gives the logs, sorted.
+func (m *Manager) end() []*entry {
+	m.changes.Lock()
+	defer m.changes.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	return m.sortedLocked()
 }
 
 // PreviousEpoch is the broker epoch of the last life if all directories were shut down in order then, else -1.
@@ -192,7 +158,7 @@ func (m *Manager) PreviousEpoch() int64 {
 	epoch := int64(-1)
 	for i, d := range m.dirs {
 		e, clean, err := ReadCleanShutdown(m.fsys, d.Path)
-		if err != nil || !clean || i > 0 && e != epoch {
+		if m.failure(d) != nil || err != nil || !clean || i > 0 && e != epoch {
 			m.env.Logger().Info("Unable to read the broker epoch in " + d.Path + ".")
 			return -1
 		}
@@ -201,89 +167,74 @@ func (m *Manager) PreviousEpoch() int64 {
 	return epoch
 }
 
-// DirectoryIDs are the ids of the directories that are online, sorted as they were given.
-func (m *Manager) DirectoryIDs() []uuid.UUID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []uuid.UUID
-	for _, d := range m.dirs {
-		if d.err == nil {
-			out = append(out, d.ID)
-		}
-	}
-	return out
-}
-
-// CordonedIDs are the ids of the directories that take no new logs.
-func (m *Manager) CordonedIDs() []uuid.UUID {
-	var out []uuid.UUID
-	for _, d := range m.dirs {
-		if d.Cordoned {
-			out = append(out, d.ID)
-		}
-	}
-	return out
-}
-
 // Log finds the log of a partition; nil if there is none.
 func (m *Manager) Log(tp TopicPartition) *Log {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.logs[tp]; e != nil {
+	if e := m.entry(tp); e != nil {
 		return e.log
 	}
 	return nil
+}
+
+func (m *Manager) entry(tp TopicPartition) *entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.logs[tp]
 }
 
 // Open returns the log of a partition, and makes it if there is none: in the directory that is named, or else in the one with the
 // fewest logs. Its high watermark is the one last noted. Errors: InconsistentTopicID if a log of another topic id is in the way;
 // KafkaStorageError.
 func (m *Manager) Open(tp TopicPartition, topicID, dirID uuid.UUID, settings config.Topic) (*Log, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.changes.Lock()
+	defer m.changes.Unlock()
 	cfg := LogConfigFrom(settings, m.o.ProducerExpiry)
-	if e := m.logs[tp]; e != nil {
-		have := e.log.TopicID()
-		if have.IsZero() && !topicID.IsZero() {
-			if err := e.log.adopt(topicID); err != nil {
-				return nil, err
-			}
-			have = topicID
-		}
-		if have != topicID {
-			return nil, fmt.Errorf("the log of %s in %s is of topic id %s, not %s: %w", tp, e.dir.Path, have, topicID, kerr.InconsistentTopicId)
-		}
-		e.log.Configure(cfg)
-		return e.log, nil
+	if e := m.entry(tp); e != nil {
+		return e.log, m.reopen(e, topicID, cfg)
 	}
 	dir := m.choose(dirID)
 	if dir == nil {
 		return nil, fmt.Errorf("no log directory for %s is online: %w", tp, kerr.KafkaStorageError)
 	}
 	l, err := m.create(dir, tp, topicID, cfg)
+	if err == nil {
+		err = m.add(l, dir)
+	}
 	if err != nil {
-		m.queue.Post("directory offline", func() { m.offline(dir, err) })
+		m.fail(dir, err)
 		return nil, fmt.Errorf("create log of %s in %s: %w: %w", tp, dir.Path, kerr.KafkaStorageError, err)
 	}
-	m.logs[tp] = &entry{l, dir}
 	m.env.Logger().Info(fmt.Sprintf("Created log for partition %s in %s", tp, filepath.Join(dir.Path, tp.String())))
 	return l, nil
 }
 
-// choose finds a directory for a new log. mu is held.
-func (m *Manager) choose(id uuid.UUID) *directory {
-	counts := map[*directory]int{}
-	for _, e := range m.logs {
-		counts[e.dir]++
+// reopen gives a log that is there to its topic.
+func (m *Manager) reopen(e *entry, topicID uuid.UUID, cfg LogConfig) error {
+	have := e.log.TopicID()
+	if have.IsZero() && !topicID.IsZero() {
+		if err := e.log.adopt(topicID); err != nil {
+			return err
+		}
+		have = topicID
 	}
+	if have != topicID {
+		return fmt.Errorf("the log of %s in %s is of topic id %s, not %s: %w", e.log.tp, e.dir.Path, have, topicID, kerr.InconsistentTopicId)
+	}
+	e.log.Configure(cfg)
+	return nil
+}
+
+// choose finds a directory for a new log; nil if none is online.
+func (m *Manager) choose(id uuid.UUID) *directory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var best *directory
 	for _, d := range m.dirs {
 		switch {
-		case d.err != nil:
+		case d.err != nil || m.ended:
 		case d.ID == id && !id.Reserved():
 			return d
 		case d.Cordoned:
-		case best == nil || counts[d] < counts[best]:
+		case best == nil || len(d.logs) < len(best.logs):
 			best = d
 		}
 	}
@@ -310,41 +261,25 @@ func (m *Manager) create(dir *directory, tp TopicPartition, topicID uuid.UUID, c
 	return l, nil
 }
 
-// failed is what a log calls when its disk fails, under its own lock.
-func (m *Manager) failed(dir *directory) func(error) {
-	return func(err error) { m.queue.Post("directory offline", func() { m.offline(dir, err) }) }
-}
+// errDuplicate says that two directories have a log of the same partition.
+var errDuplicate = errors.New("duplicate log directories")
 
-// retreated is what a log calls that was cut below what the checkpoints say.
-func (m *Manager) retreated(dir *directory) func() error {
-	return func() error {
-		err := m.writeRecoveryPoints(dir)
-		if err == nil {
-			err = m.writeLogStarts(dir)
-		}
-		if err != nil {
-			m.offline(dir, err)
-			err = fmt.Errorf("note where logs in %s begin: %w: %w", dir.Path, kerr.KafkaStorageError, err)
-		}
-		return err
-	}
-}
-
-// offline takes a directory out of service.
-func (m *Manager) offline(dir *directory, err error) {
+// add makes a log findable. A log that is not taken is closed.
+func (m *Manager) add(l *Log, dir *directory) error {
 	m.mu.Lock()
-	first := dir.err == nil && !m.ended
-	if first {
-		dir.err = err
+	other, err := m.logs[l.tp], dir.err
+	if other == nil && err == nil {
+		m.logs[l.tp], dir.logs[l.tp] = &entry{l, dir}, l
 	}
 	m.mu.Unlock()
-	if !first {
-		return
+	if other != nil {
+		err = fmt.Errorf("%w for %s are found in both %s and %s: a crash during a move between directories left both; one of them has to be removed",
+			errDuplicate, l.tp, filepath.Join(other.dir.Path, l.tp.String()), l.dir)
 	}
-	m.env.Logger().Error("Stopping serving logs in dir "+dir.Path, "err", err)
-	if m.o.OnOffline != nil {
-		m.o.OnOffline(dir.ID, err)
+	if err != nil {
+		err = errors.Join(err, l.closeFiles())
 	}
+	return err
 }
 
 // Configure changes the settings of the logs of a topic.
@@ -359,103 +294,7 @@ func (m *Manager) Configure(topic string, settings config.Topic) {
 	}
 }
 
-// Delete removes a log. Its folder is renamed at once, and removed later.
-func (m *Manager) Delete(tp TopicPartition) error {
-	return m.remove(tp, deleteDirSuffix)
-}
-
-// RenameStrays puts the logs aside that keep does not want: a topic that was deleted while the node was down, or that is another's.
-func (m *Manager) RenameStrays(keep func(TopicPartition, uuid.UUID) bool) error {
-	m.mu.Lock()
-	entries := m.sortedLocked()
-	m.mu.Unlock()
-	var errs []error
-	for _, e := range entries {
-		if tp := e.log.TopicPartition(); !keep(tp, e.log.TopicID()) {
-			m.env.Logger().Warn("Found a stray log of " + tp.String() + " in " + e.dir.Path)
-			errs = append(errs, m.remove(tp, strayDirSuffix))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (m *Manager) remove(tp TopicPartition, suffix string) error {
-	m.mu.Lock()
-	e := m.logs[tp]
-	delete(m.logs, tp)
-	if e != nil {
-		delete(m.dirty, e.log)
-	}
-	m.mu.Unlock()
-	if e == nil {
-		return nil
-	}
-	path := filepath.Join(e.dir.Path, markedDir(tp, uuid.Draw(m.env.Rand().Read), suffix))
-	if err := e.log.moveTo(path); err != nil {
-		m.offline(e.dir, err)
-		return err
-	}
-	m.env.Logger().Info(fmt.Sprintf("Log for partition %s is renamed to %s and is scheduled for deletion", tp, path))
-	if suffix == deleteDirSuffix {
-		m.env.AfterFunc(m.o.DeleteDelay, func() { m.removeFolder(path) })
-	}
-	return nil
-}
-
-func (m *Manager) removeFolder(path string) {
-	if err := m.fsys.RemoveAll(path); err != nil {
-		m.env.Logger().Warn("The folder of a deleted log stays", "dir", path, "err", err)
-	}
-}
-
-// moveTo closes the log and renames its folder.
-func (l *Log) moveTo(path string) error {
-	err := l.closeFiles()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := l.fsys.Rename(l.dir, path); err != nil {
-		return fmt.Errorf("rename %s: %w", l.dir, err)
-	}
-	l.dir = path
-	return l.fsys.SyncDir(filepath.Dir(path))
-}
-
-// Directories describes all directories.
-func (m *Manager) Directories() []Directory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make([]Directory, len(m.dirs))
-	for i, d := range m.dirs {
-		out[i] = Directory{Path: d.Path, ID: d.ID, Err: d.err, Cordoned: d.Cordoned, Total: -1, Usable: -1}
-		if d.err != nil {
-			continue
-		}
-		if total, usable, err := m.fsys.Usage(d.Path); err == nil {
-			out[i].Total, out[i].Usable = total, usable
-		}
-		for _, e := range m.sortedLocked() {
-			if e.dir == d {
-				out[i].Logs = append(out[i].Logs, DirectoryLog{TopicPartition: e.log.tp, Size: e.log.Size(), Log: e.log})
-			}
-		}
-	}
-	return out
-}
-
 // sortedLocked are all logs by topic and partition. mu is held.
 func (m *Manager) sortedLocked() []*entry {
-	out := make([]*entry, 0, len(m.logs))
-	for _, e := range m.logs {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b *entry) int {
-		if c := strings.Compare(a.log.tp.Topic, b.log.tp.Topic); c != 0 {
-			return c
-		}
-		return int(a.log.tp.Partition) - int(b.log.tp.Partition)
-	})
-	return out
+	return slices.SortedFunc(maps.Values(m.logs), func(a, b *entry) int { return a.log.tp.Compare(b.log.tp) })
 }

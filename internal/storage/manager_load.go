@@ -1,11 +1,15 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // metadataFolder is the folder of the metadata log, which is not one of the Manager's.
@@ -15,83 +19,146 @@ const metadataFolder = "__cluster_metadata-0"
 // then on the directories are looked after.
 func (m *Manager) Load(done func(error)) {
 	m.env.Go("load-logs", func() {
-		begin := m.env.Monotonic()
-		paths := make([]string, len(m.dirs))
-		for i, d := range m.dirs {
-			paths[i] = d.Path
-		}
-		m.env.Logger().Info("Loading logs from log dirs [" + strings.Join(paths, ", ") + "]")
-		loaded := 0
-		var errs []error
-		for _, d := range m.dirs {
-			n, err := m.loadDirectory(d)
-			loaded += n
-			if err != nil {
-				m.offline(d, err)
-				errs = append(errs, err)
-			}
-		}
-		if len(m.DirectoryIDs()) == 0 {
-			done(errors.Join(append([]error{errors.New("no log directory can be used")}, errs...)...))
+		if err := m.load(); err != nil {
+			done(err)
 			return
 		}
-		m.env.Logger().Info(fmt.Sprintf("Loaded %d logs in %dms", loaded, (m.env.Monotonic() - begin).Milliseconds()))
 		m.startHousekeeping()
 		done(nil)
 	})
 }
 
+// load loads all directories at the same time, and of each of them as many logs as the settings say.
+func (m *Manager) load() error {
+	begin := m.env.Monotonic()
+	paths := make([]string, len(m.dirs))
+	for i, d := range m.dirs {
+		paths[i] = d.Path
+	}
+	m.env.Logger().Info("Loading logs from log dirs [" + strings.Join(paths, ", ") + "]")
+	loads := make([]directoryLoad, len(m.dirs))
+	m.env.Each("load-directory", len(m.dirs), len(m.dirs), func(i int) {
+		ld := &loads[i]
+		ld.m, ld.d = m, m.dirs[i]
+		if m.failure(ld.d) != nil {
+			return
+		}
+		if ld.err = ld.run(); ld.err != nil {
+			m.env.Logger().Error("Error while loading log dir "+ld.d.Path, "err", ld.err)
+			m.offline(ld.d, ld.err)
+		}
+	})
+	var errs []error
+	var unclean []string
+	loaded := 0
+	for i := range loads {
+		ld := &loads[i]
+		if errors.Is(ld.err, errDuplicate) {
+			return ld.err
+		}
+		if !ld.clean && len(ld.folders) > 0 {
+			unclean = append(unclean, ld.d.Path)
+		}
+		errs = append(errs, ld.err)
+		loaded += int(ld.loaded.Load())
+	}
+	if len(m.online()) == 0 {
+		return errors.Join(append([]error{errors.New("no log directory can be used")}, errs...)...)
+	}
+	suffix := ""
+	if len(unclean) > 0 {
+		suffix = " (unclean log dirs = [" + strings.Join(unclean, ", ") + "])"
+	}
+	m.env.Logger().Info(fmt.Sprintf("Loaded %d logs in %dms%s", loaded, (m.env.Monotonic() - begin).Milliseconds(), suffix))
+	return nil
+}
+
+// directoryLoad is a directory whose logs are being opened.
+type directoryLoad struct {
+	m       *Manager
+	d       *directory
+	clean   bool
+	offsets checkpointed
+	folders []string
+	loaded  atomic.Int32 // logs
+	looked  atomic.Int32 // folders
+
+	mu  sync.Mutex
+	err error // the first; who finds it set begins nothing more
+}
+
 // checkpointed are the offsets of a directory's checkpoints.
 type checkpointed struct{ recovery, start, high map[TopicPartition]int64 }
 
-// loadDirectory opens all logs of a directory.
-func (m *Manager) loadDirectory(d *directory) (int, error) {
-	m.mu.Lock()
-	err := d.err
-	m.mu.Unlock()
-	if err != nil {
-		return 0, nil
-	}
+// run opens all logs of the directory.
+func (ld *directoryLoad) run() error {
+	m, d := ld.m, ld.d
 	entries, err := m.fsys.ReadDir(d.Path)
 	if err != nil {
-		return 0, fmt.Errorf("list %s: %w", d.Path, err)
+		return fmt.Errorf("list %s: %w", d.Path, err)
 	}
-	_, clean, err := ReadCleanShutdown(m.fsys, d.Path)
-	if err != nil {
-		return 0, err
+	if _, ld.clean, err = ReadCleanShutdown(m.fsys, d.Path); err != nil {
+		return err
 	}
-	offsets, err := m.readCheckpoints(d)
-	if err != nil {
-		return 0, err
+	if ld.offsets, err = m.readCheckpoints(d); err != nil {
+		return err
 	}
-	var folders []string
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != metadataFolder {
-			folders = append(folders, e.Name())
+			ld.folders = append(ld.folders, e.Name())
 		}
 	}
 	switch {
-	case len(folders) == 0:
+	case len(ld.folders) == 0:
 		m.env.Logger().Info("No logs found to be loaded in " + d.Path)
-	case clean:
-		m.env.Logger().Info(fmt.Sprintf("Skipping recovery of %d logs from %s since clean shutdown file was found", len(folders), d.Path))
+	case ld.clean:
+		m.env.Logger().Info(fmt.Sprintf("Skipping recovery of %d logs from %s since clean shutdown file was found", len(ld.folders), d.Path))
 	default:
-		m.env.Logger().Info(fmt.Sprintf("Recovering %d logs from %s since no clean shutdown file was found", len(folders), d.Path))
+		m.env.Logger().Info(fmt.Sprintf("Recovering %d logs from %s since no clean shutdown file was found", len(ld.folders), d.Path))
 	}
-	loaded := 0
-	for _, name := range folders {
-		ok, err := m.loadFolder(d, name, clean, offsets)
-		if err != nil {
-			return loaded, err
+	m.env.Each("load-log", max(1, m.o.RecoveryThreads), len(ld.folders), func(i int) {
+		if ld.failure() == nil {
+			ld.open(ld.folders[i])
 		}
-		if ok {
-			loaded++
-		}
+	})
+	if err := ld.failure(); err != nil {
+		return err
 	}
 	if err := m.writeRecoveryPoints(d); err != nil {
-		return loaded, err
+		return err
 	}
-	return loaded, RemoveCleanShutdown(m.fsys, d.Path)
+	return RemoveCleanShutdown(m.fsys, d.Path)
+}
+
+func (ld *directoryLoad) failure() error {
+	ld.mu.Lock()
+	defer ld.mu.Unlock()
+	return ld.err
+}
+
+// open opens the log in a folder and says how far the whole has come.
+func (ld *directoryLoad) open(name string) {
+	log := ld.m.env.Logger()
+	begin := ld.m.env.Monotonic()
+	l, err := ld.openFolder(name)
+	progress := fmt.Sprintf("in %dms (%d/%d completed in %s)", (ld.m.env.Monotonic() - begin).Milliseconds(), ld.looked.Add(1), len(ld.folders), ld.d.Path)
+	level := slog.LevelInfo
+	if ld.clean {
+		level = slog.LevelDebug // it took no time
+	}
+	switch {
+	case err != nil:
+		log.Info("Error while loading logs in "+filepath.Join(ld.d.Path, name)+" "+progress, "err", err)
+		ld.mu.Lock()
+		defer ld.mu.Unlock()
+		if ld.err == nil {
+			ld.err = err
+		}
+	case l != nil:
+		ld.loaded.Add(1)
+		log.Log(context.Background(), level, fmt.Sprintf("Completed load of log %s with %d segments, local-log-start-offset %d and log-end-offset %d %s",
+			l.tp, len(l.view().segments), l.StartOffset(), l.EndOffset(), progress))
+	}
 }
 
 // readCheckpoints reads what is known of the logs. A recovery or start point that cannot be read is as if it had not been written.
@@ -110,53 +177,41 @@ func (m *Manager) readCheckpoints(d *directory) (checkpointed, error) {
 	return out, nil
 }
 
-// loadFolder opens one log, or does away with a folder that is on its way out.
-func (m *Manager) loadFolder(d *directory, name string, clean bool, offsets checkpointed) (bool, error) {
-	path := filepath.Join(d.Path, name)
+// openFolder opens the log in a folder, or does away with a folder that is on its way out; nil if there is no log in it.
+func (ld *directoryLoad) openFolder(name string) (*Log, error) {
+	m, path := ld.m, filepath.Join(ld.d.Path, name)
 	switch {
 	case strings.HasSuffix(name, deleteDirSuffix):
 		m.env.AfterFunc(m.o.DeleteDelay, func() { m.removeFolder(path) })
-		return false, nil
+		return nil, nil
 	case strings.HasSuffix(name, strayDirSuffix):
 		m.env.Logger().Warn("Ignoring stray partition folder " + path)
-		return false, nil
+		return nil, nil
 	case strings.HasSuffix(name, futureDirSuffix):
 		m.env.Logger().Warn("Ignoring the folder of a move between directories, which are not supported yet: " + path)
-		return false, nil
+		return nil, nil
 	}
 	tp, ok := parsePartitionDir(name)
 	if !ok {
-		return false, nil // not a partition; Kafka leaves such folders alone, too
+		return nil, nil // not a partition; Kafka leaves such folders alone, too
 	}
 	topicID, err := ReadPartitionMetadata(m.fsys, path)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	begin := m.env.Monotonic()
 	l, err := OpenLog(m.env, LogOptions{
 		Dir: path, TopicPartition: tp, TopicID: topicID, Config: LogConfigFrom(m.o.Settings(tp.Topic), m.o.ProducerExpiry),
-		Clean: clean, RecoveryPoint: offsets.recovery[tp], StartOffset: offsets.start[tp], Files: m.files,
-		OnFailure: m.failed(d), OnDirty: m.noteDirty, OnRetreat: m.retreated(d),
+		Clean: ld.clean, RecoveryPoint: ld.offsets.recovery[tp], StartOffset: ld.offsets.start[tp], Files: m.files,
+		OnFailure: m.failed(ld.d), OnDirty: m.noteDirty, OnRetreat: m.retreated(ld.d),
 	})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	l.SetHighWatermark(max(l.StartOffset(), offsets.high[tp]))
-	if err := l.afterRecovery(clean); err != nil {
-		return false, err
+	l.SetHighWatermark(max(l.StartOffset(), ld.offsets.high[tp]))
+	if err := l.afterRecovery(ld.clean); err != nil {
+		return nil, errors.Join(err, l.closeFiles())
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if other := m.logs[tp]; other != nil {
-		return false, fmt.Errorf("duplicate log directories for %s are found in both %s and %s: a crash during a move between directories left both; one of them has to be removed",
-			tp, filepath.Join(other.dir.Path, tp.String()), path)
-	}
-	m.logs[tp] = &entry{l, d}
-	if !clean {
-		m.env.Logger().Info(fmt.Sprintf("Completed load of log %s with %d segments, local-log-start-offset %d and log-end-offset %d in %dms",
-			tp, len(l.view().segments), l.StartOffset(), l.EndOffset(), (m.env.Monotonic() - begin).Milliseconds()))
-	}
-	return true, nil
+	return l, m.add(l, ld.d)
 }
 
 // afterRecovery makes durable what a recovery made, and leaves a producer snapshot at the end.
@@ -175,44 +230,4 @@ func (l *Log) afterRecovery(clean bool) error {
 		return err
 	}
 	return l.Flush()
-}
-
-// Shutdown closes all logs in order and marks the directories, so that nothing has to be recovered. What goes wrong is recovered next
-// time.
-func (m *Manager) Shutdown(brokerEpoch int64) error {
-	m.mu.Lock()
-	m.ended = true
-	entries := m.sortedLocked()
-	m.mu.Unlock()
-	m.env.Logger().Info("Shutting down log manager.")
-	var errs []error
-	failed := map[*directory]bool{}
-	for _, e := range entries {
-		if err := e.log.Close(); err != nil {
-			errs = append(errs, err)
-			failed[e.dir] = true
-		}
-	}
-	for _, d := range m.dirs {
-		if d.lock == nil {
-			continue
-		}
-		if d.err == nil && !failed[d] {
-			errs = append(errs, m.shutdownDirectory(d, brokerEpoch))
-		}
-		_ = m.fsys.Remove(filepath.Join(d.Path, LockFile))
-	}
-	m.unlock()
-	m.queue.Close(nil)
-	m.env.Logger().Info("Shutdown complete.")
-	return errors.Join(errs...)
-}
-
-func (m *Manager) shutdownDirectory(d *directory, brokerEpoch int64) error {
-	for _, write := range []func(*directory) error{m.writeRecoveryPoints, m.writeLogStarts, m.writeHighWatermarks} {
-		if err := write(d); err != nil {
-			return err
-		}
-	}
-	return WriteCleanShutdown(m.fsys, d.Path, brokerEpoch)
 }

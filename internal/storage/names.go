@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,9 +17,9 @@ type TopicPartition struct {
 
 func (tp TopicPartition) String() string { return tp.Topic + "-" + strconv.Itoa(int(tp.Partition)) }
 
-// Less orders by topic, then partition.
-func (tp TopicPartition) Less(o TopicPartition) bool {
-	return tp.Topic < o.Topic || tp.Topic == o.Topic && tp.Partition < o.Partition
+// Compare orders by topic, then partition.
+func (tp TopicPartition) Compare(o TopicPartition) int {
+	return cmp.Or(strings.Compare(tp.Topic, o.Topic), cmp.Compare(tp.Partition, o.Partition))
 }
 
 // Names of files in a log directory.

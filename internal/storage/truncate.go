@@ -336,7 +336,7 @@ func (l *Log) countDeletable(nowMs int64, cfg *LogConfig) (int, string) {
 	v := l.published
 	excess := int64(-1)
 	if cfg.Delete && cfg.RetentionBytes >= 0 {
-		excess = l.sizeOf(v) - cfg.RetentionBytes
+		excess = v.bytes() - cfg.RetentionBytes
 	}
 	reasons := map[string]bool{}
 	n := 0
@@ -368,14 +368,6 @@ func (l *Log) countDeletable(nowMs int64, cfg *LogConfig) (int, string) {
 	}
 	slices.Sort(names)
 	return n, fmt.Sprint(names)
-}
-
-func (l *Log) sizeOf(v view) int64 {
-	n := v.size
-	for _, s := range v.segments[:len(v.segments)-1] {
-		n += s.size.Load()
-	}
-	return n
 }
 
 // expired says that retention.ms is over since the largest timestamp of the records, or since the segment was made if they have none.

@@ -13,6 +13,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/env"
@@ -79,6 +81,22 @@ func (e *Env) AfterFunc(d time.Duration, fn func()) env.Timer {
 // Go runs fn on a goroutine.
 func (e *Env) Go(name string, fn func()) {
 	go e.guard("job", name, fn)
+}
+
+// Each runs the jobs on so many goroutines.
+func (e *Env) Each(name string, threads, n int, fn func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(threads, n) {
+		all.Go(func() {
+			e.guard("job", name, func() {
+				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+					fn(int(i))
+				}
+			})
+		})
+	}
+	all.Wait()
 }
 
 // guard runs fn; false means that it panicked, and that Options.OnPanic knows.

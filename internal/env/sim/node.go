@@ -144,6 +144,13 @@ func (n *Node) Go(name string, fn func()) {
 	n.w.schedule(n.w.Scheduling.Between(0, n.w.o.SchedulingDelay), n, "job", name, fn)
 }
 
+// Each runs the jobs one after the other, within the event that calls it.
+func (n *Node) Each(_ string, _, jobs int, fn func(i int)) {
+	for i := range jobs {
+		fn(i)
+	}
+}
+
 // Do runs fn soon as an event of this node: how a driver calls into a node.
 func (n *Node) Do(name string, fn func()) { n.w.schedule(0, n, "do", name, fn) }
 
