@@ -31,7 +31,8 @@ kerr < record;
 env, protocol < rpc;
 
 # the log, and the quorum of the metadata log
-env, config, uuid, record < storage;
+record < storage/compaction;
+env, config, uuid, storage/compaction < storage;
 storage, rpc, metadata < raft;
 
 # what is in it
