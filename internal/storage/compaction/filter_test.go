@@ -347,3 +347,22 @@ func (h *history) checkKept(t *testing.T, name string, kept []AbortedTxn, out []
 		}
 	}
 }
+
+// The batch that ends at the high watermark stays, if need be without records: else a log that ends there would seem to end before.
+func TestHighWatermarkStays(t *testing.T) {
+	b := record.NewBuilder(10, record.None)
+	b.SetDeleteHorizon(500)
+	b.Append(100, []byte("a"), nil)
+	batch, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for highWatermark, want := range map[int64]int{10: 0, 11: record.BatchHeaderSize, 12: 0} {
+		f := Filter{Map: NewOffsetMap(1000, 1, 1), Transactions: NewTransactions(), Now: 500, HighWatermark: highWatermark}
+		f.Map.Passed(10)
+		left, err := f.Batch(nil, batch)
+		if err != nil || len(left) != want || want > 0 && (record.Batch(left).Count() != 0 || record.Batch(left).LastOffset() != 10) {
+			t.Errorf("high watermark %d: %d bytes are left, %v", highWatermark, len(left), err)
+		}
+	}
+}
