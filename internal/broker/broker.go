@@ -53,6 +53,8 @@ type Deps struct {
 	Replicas       Replicas
 	Data           *replica.Manager // what the data requests are about; Replicas is mostly the same
 	Groups         Groups           // nil: none
+	// OnFault is told why the broker has to end; from any goroutine.
+	OnFault func(error)
 }
 
 // Broker is the broker role of a node. Handlers may be called from any goroutine; the image they see is the last one published.
@@ -70,6 +72,7 @@ type Broker struct {
 	lifecycle   *lifecycle
 	publisher   *publisher
 	creations   creations
+	assignments *assignments
 	producerIDs *producerIDs
 
 	fetchMaxBytes            int       // fetch.max.bytes
@@ -91,6 +94,7 @@ func New(d Deps) *Broker {
 	b.publisher = &publisher{b: b, published: func() { b.lifecycle.setReady() }}
 	b.creations.inFlight = map[string]struct{}{}
 	b.producerIDs = newProducerIDs(b)
+	b.assignments = newAssignments(d.Env, d.Controller, b.id, b.Epoch, b.Image)
 	return b
 }
 
@@ -106,10 +110,21 @@ func (b *Broker) Publishers() []image.Publisher {
 
 // Shutdown asks the controller to move all leaders away and ends when it has, or after timeout; 0 means no limit. done is called
 // once.
-func (b *Broker) Shutdown(timeout time.Duration, done func()) { b.lifecycle.shutdown(timeout, done) }
+func (b *Broker) Shutdown(timeout time.Duration, done func()) {
+	b.lifecycle.shutdown(timeout, func() {
+		b.assignments.close()
+		done()
+	})
+}
 
 // DirectoryOffline tells the controller that a log directory failed. Any goroutine.
 func (b *Broker) DirectoryOffline(id uuid.UUID) { b.lifecycle.offline(id) }
+
+// AssignDirectory tells the controller that the replica of a partition is in another log directory than the metadata says. Any
+// goroutine.
+func (b *Broker) AssignDirectory(topic uuid.UUID, partition int32, directory uuid.UUID) {
+	b.assignments.assign(replicaID{topic, partition}, directory)
+}
 
 // Image is the last published image. Any goroutine.
 func (b *Broker) Image() *image.Image { return b.img.Load() }

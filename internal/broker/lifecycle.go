@@ -80,20 +80,22 @@ type lifecycle struct {
 	heartbeat         time.Duration
 	maxBackOff        time.Duration
 	patience          time.Duration // for the first registration
+	dirPatience       time.Duration // for telling the controller that a directory failed
+	onFault           func(error)
 
 	epoch     atomic.Int64
 	published atomic.Int32 // = state, for other goroutines
 
 	// All below belongs to the queue.
 	state        State
-	ready        bool // wants to be unfenced
-	registered   bool // this incarnation, as far as we know
-	everBefore   bool // a registration succeeded
-	inFlight     bool // a request is on its way
-	immediate    bool // the next request goes out when the answer is here
-	failures     int  // in a row
-	gotShutdown  bool // an answer to a request to shut down
-	offlineDirs  map[uuid.UUID]bool
+	ready        bool               // wants to be unfenced
+	registered   bool               // this incarnation, as far as we know
+	everBefore   bool               // a registration succeeded
+	inFlight     bool               // a request is on its way
+	immediate    bool               // the next request goes out when the answer is here
+	failures     int                // in a row
+	gotShutdown  bool               // an answer to a request to shut down
+	offlineDirs  map[uuid.UUID]bool // the controller knows of it
 	timer        env.Timer
 	patienceOver env.Timer
 	shutdownOver env.Timer
@@ -108,7 +110,7 @@ func newLifecycle(d Deps) *lifecycle {
 		cordoned: d.CordonedLogDirs, cordonedSupported: func() bool { return false },
 		heartbeat:  millis(d.Config, "broker.heartbeat.interval.ms"),
 		maxBackOff: millis(d.Config, "broker.session.timeout.ms"), patience: millis(d.Config, "initial.broker.registration.timeout.ms"),
-		offlineDirs: map[uuid.UUID]bool{},
+		offlineDirs: map[uuid.UUID]bool{}, dirPatience: millis(d.Config, "log.dir.failure.timeout.ms"), onFault: d.OnFault,
 	}
 	if rack, ok := d.Config.Lookup("broker.rack"); ok {
 		l.rack = &rack
@@ -166,10 +168,16 @@ func (l *lifecycle) resendRegistration() {
 	})
 }
 
-// offline tells the controller that a log directory failed.
+// offline tells the controller that a log directory failed. As long as the controller does not know, nobody else leads the
+// partitions that were there: a broker that cannot tell has to go.
 func (l *lifecycle) offline(dir uuid.UUID) {
 	l.queue.Post("offline log directory", func() {
 		l.offlineDirs[dir] = false
+		l.queue.After(l.dirPatience, "log directory failure timeout", func() {
+			if !l.offlineDirs[dir] && l.onFault != nil {
+				l.onFault(fmt.Errorf("Shutting down because couldn't communicate offline log dir %s with controllers", dir)) //nolint:staticcheck // Kafka's words
+			}
+		})
 		if l.registered {
 			l.schedule(0)
 		}

@@ -186,6 +186,26 @@ func TestHeartbeats(t *testing.T) {
 	lt.expect(500*time.Millisecond, "11s register\n11.001s heartbeat epoch=5 offline=1")
 }
 
+// A broker that cannot tell the controller of a failed directory ends; one that could goes on.
+func TestFailedDirectoryThatNobodyHearsOf(t *testing.T) {
+	lt := newLifecycleTest(t)
+	var faults []string
+	lt.l.onFault = func(err error) { faults = append(faults, lt.w.Now().Round(time.Second).String()+" "+err.Error()) }
+	lt.w.RunFor(5 * time.Second)
+	lt.l.offline(uuid.UUID{1})
+	lt.w.RunFor(time.Minute)
+	if len(faults) > 0 {
+		t.Errorf("the controller knows: %v", faults)
+	}
+	lt.s.answer = failing(kerr.NotController.Code)
+	lt.l.offline(uuid.UUID{2})
+	lt.w.RunFor(time.Minute)
+	want := []string{"1m35s Shutting down because couldn't communicate offline log dir " + (uuid.UUID{2}).String() + " with controllers"}
+	if diff := cmp.Diff(want, faults); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestNotCaughtUpYet(t *testing.T) {
 	lt := newLifecycleTest(t)
 	lt.s.answer = func(req protocol.Request) (protocol.Response, error) {

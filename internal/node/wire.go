@@ -47,7 +47,9 @@ func (n *Node) wire() {
 }
 
 func (n *Node) wireBroker() {
-	n.replicas = replica.NewManager(n.env, replica.FromNode(n.cfg), n.logs)
+	replicas := replica.FromNode(n.cfg)
+	replicas.Assign = func(topic uuid.UUID, partition int32, dir uuid.UUID) { n.broker.AssignDirectory(topic, partition, dir) }
+	n.replicas = replica.NewManager(n.env, replicas, n.logs)
 	n.groups = group.NewService(n.env, group.NewConfig(n.cfg), group.Deps{
 		Topics: broker.Topics(func() *image.Image { return n.replicas.Image() }), Logs: broker.Logs(n.replicas),
 	})
@@ -58,6 +60,7 @@ func (n *Node) wireBroker() {
 		Controller:     n.channel("forwarding", n.millis("controller.socket.timeout.ms")),
 		MetadataOffset: func() int64 { return n.loader.Image().Provenance.Offset },
 		Replicas:       &partitions{n.replicas, n.logs, n.cfg.NodeID, n.env.Logger(), false}, Data: n.replicas, Groups: n.groups,
+		OnFault: n.onFault,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/ottla-io/ottla/internal/config"
 	"github.com/ottla-io/ottla/internal/image"
 	"github.com/ottla-io/ottla/internal/kerr"
+	"github.com/ottla-io/ottla/internal/uuid"
 )
 
 // Apply makes the local partitions what the new image says: leader, follower, or gone. Deletes come first, a
@@ -89,11 +90,22 @@ func (m *Manager) become(img *image.Image, c image.LocalPartition) {
 		m.env.Logger().Error("leader epoch not started", "topic", p.Topic, "partition", p.Index, "error", err)
 	}
 	m.put(p)
+	m.checkDirectory(img, p, s.Directory)
 	if newEpoch {
 		m.env.Logger().Debug("new leader epoch", "topic", p.Topic, "partition", p.Index, "leader", s.Leader,
 			"leaderEpoch", s.LeaderEpoch, "partitionEpoch", s.PartitionEpoch)
 	}
 	p.wake()
+}
+
+// checkDirectory compares where a replica is with what the metadata says, and has the controller told (KIP-858).
+func (m *Manager) checkDirectory(img *image.Image, p *Partition, said uuid.UUID) {
+	if m.cfg.Assign == nil || p.Log() == nil || !img.Features.MetadataVersion().DirectoryAssignment() {
+		return
+	}
+	if dir, ok := m.logs.DirectoryOf(p.Name()); ok && dir != said {
+		m.cfg.Assign(p.ID, p.Index, dir)
+	}
 }
 
 // put makes a partition findable.

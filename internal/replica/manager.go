@@ -27,6 +27,8 @@ type Config struct {
 	SessionEviction time.Duration
 	// Settings are the effective settings of a topic.
 	Settings func(img *image.Image, topic string) config.Topic
+	// Assign is told of a replica that is in another log directory than the metadata says; may be nil.
+	Assign func(topic uuid.UUID, partition int32, directory uuid.UUID)
 }
 
 // FromNode takes a Config from the node's file.

@@ -68,7 +68,7 @@ func TestOneDirectoryFails(t *testing.T) {
 		w.RunFor(time.Minute)
 	}
 	open := func(tp TopicPartition) *Log {
-		l, err := m.Open(tp, uuid.UUID{1}, uuid.Zero, settings)
+		l, err := m.Open(tp, uuid.UUID{1}, uuid.DirUnassigned, settings)
 		if err != nil {
 			t.Errorf("open %s: %v", tp, err)
 		}
@@ -141,6 +141,12 @@ func TestOneDirectoryFails(t *testing.T) {
 			t.Errorf("directories: %+v", d)
 		}
 		open(TopicPartition{"u", 0})
+		// A log that the metadata knows to be in the failed directory is not made anew in another.
+		for _, dir := range []uuid.UUID{{1}, {9}, uuid.DirLost} {
+			if _, err := m.Open(TopicPartition{"t", 0}, uuid.UUID{1}, dir, settings); !errors.Is(err, kerr.KafkaStorageError) {
+				t.Errorf("open a log of directory %s: %v", dir, err)
+			}
+		}
 		if got := m.Directories()[1].Logs; len(got) != 3 {
 			t.Errorf("a new log is not in the directory that is left: %v", got)
 		}

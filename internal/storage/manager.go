@@ -183,7 +183,7 @@ func (m *Manager) entry(tp TopicPartition) *entry {
 
 // Open returns the log of a partition, and makes it if there is none: in the directory that is named, or else in the one with the
 // fewest logs. Its high watermark is the one last noted. Errors: InconsistentTopicID if a log of another topic id is in the way;
-// KafkaStorageError.
+// KafkaStorageError, also where the log may be in a directory that is offline.
 func (m *Manager) Open(tp TopicPartition, topicID, dirID uuid.UUID, settings config.Topic) (*Log, error) {
 	m.changes.Lock()
 	defer m.changes.Unlock()
@@ -191,9 +191,9 @@ func (m *Manager) Open(tp TopicPartition, topicID, dirID uuid.UUID, settings con
 	if e := m.entry(tp); e != nil {
 		return e.log, m.reopen(e, topicID, cfg)
 	}
-	dir := m.choose(dirID)
-	if dir == nil {
-		return nil, fmt.Errorf("no log directory for %s is online: %w", tp, kerr.KafkaStorageError)
+	dir, err := m.choose(dirID)
+	if err != nil {
+		return nil, fmt.Errorf("create log of %s: %w: %w", tp, kerr.KafkaStorageError, err)
 	}
 	l, err := m.create(dir, tp, topicID, cfg)
 	if err == nil {
@@ -223,22 +223,40 @@ func (m *Manager) reopen(e *entry, topicID uuid.UUID, cfg LogConfig) error {
 	return nil
 }
 
-// choose finds a directory for a new log; nil if none is online.
-func (m *Manager) choose(id uuid.UUID) *directory {
+// choose finds a directory for a new log. Where one is named that is not online, while others are offline, the log may be there: an
+// empty one in its place could become the leader, and what was committed would be gone.
+func (m *Manager) choose(id uuid.UUID) (*directory, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *directory
+	offline := 0
 	for _, d := range m.dirs {
 		switch {
 		case d.err != nil || m.ended:
+			offline++
 		case d.ID == id && !id.Reserved():
-			return d
+			return d, nil
 		case d.Cordoned:
 		case best == nil || len(d.logs) < len(best.logs):
 			best = d
 		}
 	}
-	return best
+	switch {
+	case offline > 0 && offline < len(m.dirs) && id != uuid.DirUnassigned:
+		return nil, fmt.Errorf("it may be in a log directory that is offline: directory %s is not among those that are online", id)
+	case best == nil:
+		return nil, errors.New("no log directory is online")
+	}
+	return best, nil
+}
+
+// DirectoryOf is the id of the directory that a log is in; false if there is none.
+func (m *Manager) DirectoryOf(tp TopicPartition) (uuid.UUID, bool) {
+	e := m.entry(tp)
+	if e == nil {
+		return uuid.Zero, false
+	}
+	return e.dir.ID, true
 }
 
 func (m *Manager) create(dir *directory, tp TopicPartition, topicID uuid.UUID, cfg LogConfig) (*Log, error) {
