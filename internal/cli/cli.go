@@ -36,6 +36,14 @@ type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
 
+// asUsage makes a usageError of an error that is none.
+func asUsage(err error) error {
+	if err == nil || errors.As(err, new(usageError)) {
+		return err
+	}
+	return usageError{err.Error()}
+}
+
 func usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
 
 // Main runs the command that args names, args[0] being the name of the program, and returns the exit code:

@@ -78,6 +78,7 @@ Start a broker in an empty folder, then talk to it:
 Each tool takes the flags of Kafka's tool of the same name and prints what that one prints. Called through a
 link named like Kafka's script (kafka-topics.sh), ottla acts as that tool. Tools work against any Kafka cluster;
 without --bootstrap-server they talk to localhost:9092.`,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -98,6 +99,8 @@ without --bootstrap-server they talk to localhost:9092.`,
 		&cobra.Group{ID: groupFiles, Title: "Look into files:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(newHelp(root))
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)
 	for _, c := range commands {
@@ -110,13 +113,23 @@ without --bootstrap-server they talk to localhost:9092.`,
 		cmd.Flags().SortFlags = true
 		root.AddCommand(cmd)
 	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	prepare(s, root)
 	return root
 }
 
-// prepare gives a tool and its subcommands what all of them share: error texts of its dialect, and help that goes
-// where Kafka's goes.
+// prepare gives a tool and its subcommands what all of them share: error texts of its dialect, help that goes where
+// Kafka's goes, and completions.
 func prepare(s *streams, cmd *cobra.Command) {
+	nameValues(cmd.Flags())
+	nameValues(cmd.PersistentFlags())
+	if check := cmd.Args; check != nil && dialectOf(cmd) == plainCobra {
+		cmd.Args = func(c *cobra.Command, args []string) error { return asUsage(check(c, args)) }
+	}
+	if dialectOf(cmd) == jopt { // those have no arguments but flags
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	cmd.SetUsageFunc(func(c *cobra.Command) error { return printUsage(c.OutOrStderr(), c) })
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(dialectOf(c), err) })
 	for _, sub := range cmd.Commands() {

@@ -37,13 +37,13 @@ func newConsoleConsumer(s *streams) *cobra.Command {
 	versionFlag(cmd)
 	f.String("topic", "", "the topic's `name`")
 	f.String("include", "", "a `regular expression`; topics whose whole name matches are read")
-	f.String("partition", "", "read only this partition, from its end unless --offset says otherwise")
+	f.String("partition", "", "the `number` of the only partition to read, from its end unless --offset says otherwise")
 	f.String("offset", "latest", "with --partition: where to begin, a `number`, earliest or latest")
 	f.Bool("from-beginning", false, "begin with the oldest record, unless the group has a position already")
 	f.String("group", "", "the consumer `group`; it shares the partitions and remembers its position")
-	f.String("max-messages", "", "stop after this `many` records")
+	f.String("max-messages", "", "stop after this `number` of records")
 	f.String("timeout-ms", "", "stop when no record came for this many `milliseconds`")
-	f.String("isolation-level", "read_uncommitted", "read_committed leaves out records of open and aborted transactions")
+	f.String("isolation-level", "read_uncommitted", "a `level`: read_committed leaves out records of open and aborted transactions")
 	f.String("formatter", formatterPackage+"DefaultMessageFormatter",
 		"the `class` that prints records: DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter of "+
 			strings.TrimSuffix(formatterPackage, "."))
@@ -63,6 +63,8 @@ func newConsoleConsumer(s *streams) *cobra.Command {
 	for _, old := range []string{"property", "consumer-property", "consumer.config"} {
 		_ = f.MarkHidden(old)
 	}
+	oneOf(cmd, "isolation-level", "read_uncommitted", "read_committed")
+	oneOf(cmd, "formatter", formatterPackage+"DefaultMessageFormatter", formatterPackage+"LoggingMessageFormatter", formatterPackage+"NoOpMessageFormatter")
 	return cmd
 }
 
@@ -314,7 +316,7 @@ func (j *consumeJob) run(ctx context.Context, s *streams, opts []kgo.Opt) (err e
 	if j.maxMessages == 0 {
 		return nil
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, kgo.WithHooks(&outage{w: s.err, now: time.Now}))...)
 	if err != nil {
 		return err
 	}

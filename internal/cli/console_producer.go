@@ -33,10 +33,10 @@ kafka-console-producer.sh does. At a terminal, type lines after the prompt and e
 	versionFlag(cmd)
 	f.String("topic", "", "the topic's `name` (required)")
 	f.Bool("sync", false, "wait for the answer to each record before the next one")
-	f.String("compression-codec", "", "none, gzip, snappy, lz4 or zstd; without a value gzip")
+	f.String("compression-codec", "", "the `codec`: none, gzip, snappy, lz4 or zstd; without a value gzip")
 	optional(cmd, "compression-codec", "gzip")
 	f.Int32("batch-size", 16384, "the most `bytes` of a batch of records")
-	f.Int32("message-send-max-retries", 3, "how `many` times a record is sent again after an error that may pass")
+	f.Int32("message-send-max-retries", 3, "the `number` of times that a record is sent again after an error that may pass")
 	f.Int64("retry-backoff-ms", 100, "`milliseconds` to wait before sending again")
 	f.Int64("timeout", 1000, "`milliseconds` that a record may wait for others to fill its batch;\nwithout this flag only a few")
 	f.String("request-required-acks", "-1", "which `replicas` must have a record: -1 or all in-sync ones, 1 the leader, 0 nobody")
@@ -45,7 +45,7 @@ kafka-console-producer.sh does. At a terminal, type lines after the prompt and e
 	f.Int64("max-block-ms", 60000, "`milliseconds` to wait for a topic to exist, or for memory")
 	f.Int64("max-memory-bytes", 33554432, "`bytes` of records that may wait to be sent")
 	f.Int32("max-partition-memory-bytes", 16384, "deprecated: use --batch-size")
-	f.Int32("socket-buffer-size", 102400, "taken, and left to the operating system")
+	f.Int32("socket-buffer-size", 102400, "`bytes`: taken, and left to the operating system")
 	f.String("line-reader", lineReaderClass, "the `class` that reads lines; Kafka's own line reader is the only one")
 	f.String("reader-config", "", "a properties `file` for the line reader")
 	f.StringArray("reader-property", nil, "how lines are read, `key=value`; may be repeated:\n"+
@@ -151,11 +151,13 @@ func consoleProducer(ctx context.Context, s *streams, cmd *cobra.Command) error 
 	if err != nil {
 		return err
 	}
-	client, err := kgo.NewClient(opts...)
+	client, err := kgo.NewClient(append(opts, kgo.WithHooks(&outage{w: s.err, now: time.Now}))...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	patience, _ := strconv.ParseInt(fromFlag(cmd, props, "max-block-ms", "max.block.ms"), 10, 64) // producerOptions has found it good
+	awaitBroker(ctx, client, time.Duration(patience)*time.Millisecond)
 	sync, _ := cmd.Flags().GetBool("sync")
 	return produceLines(ctx, s, client, reader, sync)
 }
@@ -185,8 +187,16 @@ func isTerminal(stream any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// producerOptions are the client's options: a flag that was given counts more than a property, a property more than
-// a flag's default.
+// fromFlag is a setting's text: a flag that was given counts more than a property, a property more than a flag's default.
+func fromFlag(cmd *cobra.Command, props map[string]string, flag, prop string) string {
+	f := cmd.Flags().Lookup(flag)
+	if p, ok := props[prop]; ok && !f.Changed {
+		return p
+	}
+	return f.Value.String()
+}
+
+// producerOptions are the client's options.
 func producerOptions(cmd *cobra.Command, seeds []string, props map[string]string) ([]kgo.Opt, error) {
 	if props["client.id"] == "" {
 		props["client.id"] = "console-producer"
@@ -196,13 +206,7 @@ func producerOptions(cmd *cobra.Command, seeds []string, props map[string]string
 		return nil, err
 	}
 	flags := cmd.Flags()
-	value := func(flag, prop string) string {
-		f := flags.Lookup(flag)
-		if p, ok := props[prop]; ok && !f.Changed {
-			return p
-		}
-		return f.Value.String()
-	}
+	value := func(flag, prop string) string { return fromFlag(cmd, props, flag, prop) }
 	var problems []error
 	number := func(flag, prop string) int64 {
 		n, err := strconv.ParseInt(value(flag, prop), 10, 64)

@@ -65,6 +65,61 @@ func writeCommands(b *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
+// newHelp is the command that shows the help of another one.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "Show what a command does and which flags it has",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			if cmd, _, err := root.Find(args); err == nil {
+				for _, c := range cmd.Commands() {
+					if !c.IsAvailableCommand() {
+						continue
+					}
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil && cmd.HasSubCommands() {
+				err = cmd.ValidateArgs(rest)
+			}
+			if err != nil {
+				return asUsage(err)
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// valueNameKey marks a flag with what its value is called.
+const valueNameKey = "value-name"
+
+// nameValues takes the name of the value out of the text of each flag, where it stands between backquotes: completions
+// show the text as it is.
+func nameValues(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		name, text := pflag.UnquoteUsage(f)
+		f.Usage = text
+		_ = flags.SetAnnotation(f.Name, valueNameKey, []string{name})
+	})
+}
+
+func valueName(f *pflag.Flag) string {
+	if names := f.Annotations[valueNameKey]; len(names) == 1 {
+		return names[0]
+	}
+	return f.Value.Type()
+}
+
+// oneOf completes the value of a flag.
+func oneOf(cmd *cobra.Command, flag string, values ...cobra.Completion) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // writeFlags writes one flag per line, its text beside it or, where the flag is long, below.
 func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 	const indent = 34
@@ -72,7 +127,7 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 		if f.Hidden {
 			return
 		}
-		value, text := pflag.UnquoteUsage(f)
+		text := f.Usage
 		head := "  --" + f.Name
 		if f.Shorthand != "" && f.Name != "help" {
 			head = "  -" + f.Shorthand + ", --" + f.Name
@@ -80,9 +135,9 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 		switch {
 		case f.Value.Type() == "bool":
 		case len(f.Annotations[optionalValue]) > 0:
-			head += " [" + value + "]"
+			head += " [" + valueName(f) + "]"
 		default:
-			head += " " + value
+			head += " " + valueName(f)
 		}
 		lines := wrap(text, helpWidth-indent)
 		if len(head) > indent-2 {

@@ -67,6 +67,7 @@ by itself when there is none.`,
 	f.String("config", "", "the configuration, a `file` of properties")
 	f.StringArray("override", nil, "a setting that wins over the file, `key=value`; may be repeated")
 	f.String("log-level", "info", "the `level` from which to log: debug, info (the default), warn or error")
+	oneOf(cmd, "log-level", "debug", "info", "warn", "error")
 	versionFlag(cmd)
 	return cmd
 }

@@ -66,7 +66,7 @@ func newTopics(s *streams) *cobra.Command {
 	f.Bool("at-min-isr-partitions", false, "describe only partitions with just min.insync.replicas in-sync replicas")
 	f.Bool("unavailable-partitions", false, "describe only partitions whose leader is not available")
 	f.Bool("topics-with-overrides", false, "describe only topics with settings of their own")
-	f.String("partition-size-limit-per-response", "", "the most partitions in one answer of the broker (describe)")
+	f.String("partition-size-limit-per-response", "", "the largest `number` of partitions in one answer of the broker (describe)")
 	return cmd
 }
 

@@ -26,9 +26,12 @@ func newVersion(s *streams) *cobra.Command {
 		Short: "Print the version of Ottla and of the Kafka it stands in for",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fmt.Fprintf(s.out, "ottla %s (Apache Kafka %s, %s %s/%s)\n", ottlaVersion(), kafkaVersion,
-				runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(s.out, versionText())
 			return nil
 		},
 	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("ottla %s (Apache Kafka %s, %s %s/%s)", ottlaVersion(), kafkaVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
