@@ -22,9 +22,13 @@ type LogConfig struct {
 	DeleteDelay     time.Duration
 	MaxMessageBytes int // max.message.bytes
 
-	Compact, Delete bool // cleanup.policy
-	TimestampType   record.TimestampType
-	Before, After   int64 // message.timestamp.{before,after}.max.ms
+	Compact, Delete    bool    // cleanup.policy
+	MinDirtyRatio      float64 // min.cleanable.dirty.ratio
+	MinCompactionLagMs int64   // min.compaction.lag.ms
+	MaxCompactionLagMs int64   // max.compaction.lag.ms
+	DeleteRetentionMs  int64   // delete.retention.ms, of tombstones
+	TimestampType      record.TimestampType
+	Before, After      int64 // message.timestamp.{before,after}.max.ms
 
 	// Recompress says that compression.type is not "producer": batches get the codec.
 	Recompress bool
@@ -45,6 +49,8 @@ func LogConfigFrom(t config.Topic, producerExpiry time.Duration) LogConfig {
 		DeleteDelay:     time.Duration(t.Long("file.delete.delay.ms")) * time.Millisecond,
 		MaxMessageBytes: t.Int("max.message.bytes"),
 		Before:          t.Long("message.timestamp.before.max.ms"), After: t.Long("message.timestamp.after.max.ms"),
+		MinDirtyRatio: t.Double("min.cleanable.dirty.ratio"), DeleteRetentionMs: t.Long("delete.retention.ms"),
+		MinCompactionLagMs: t.Long("min.compaction.lag.ms"), MaxCompactionLagMs: t.Long("max.compaction.lag.ms"),
 		ProducerExpiry: producerExpiry,
 	}
 	if b := t.Int("internal.segment.bytes"); b > 0 {

@@ -142,6 +142,9 @@ func (m *Manager) retreated(d *directory) func() error {
 		if err == nil {
 			err = m.writeLogStarts(d)
 		}
+		if err == nil {
+			err = m.writeCleanerPoints(d)
+		}
 		if err != nil {
 			m.fail(d, err)
 			err = fmt.Errorf("note where logs in %s begin: %w: %w", d.Path, kerr.KafkaStorageError, err)

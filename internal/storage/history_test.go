@@ -23,6 +23,7 @@ type history struct {
 	node   *sim.Node
 	wrap   func(env.Env) env.Env
 	node0  *config.Node
+	adjust func(*ManagerOptions)
 	own    map[string]string // of the topic
 	m      *Manager
 	l      *Log
@@ -157,6 +158,9 @@ func (h *history) open() {
 		o := ManagerOptionsFrom(h.node0)
 		o.Directories, o.Settings = []DirectoryOptions{{Path: "/logs", ID: uuid.UUID{1}}}, h.settings
 		o.OpenFiles = 1 + int(h.w.Seed()%6)
+		if h.adjust != nil {
+			h.adjust(&o)
+		}
 		err := errors.Join(e.FS().MkdirAll("/logs", 0o755), e.FS().SyncDir("/"))
 		if err == nil {
 			h.m, err = OpenManager(e, o)

@@ -21,6 +21,7 @@ func (m *Manager) startHousekeeping() {
 	m.every("kafka-log-flusher", m.o.FlushCheck, m.flushDue)
 	m.every("kafka-recovery-point-checkpoint", m.o.RecoveryPointInterval, m.onDirectories(m.writeRecoveryPoints))
 	m.every("kafka-log-start-offset-checkpoint", m.o.LogStartInterval, m.onDirectories(m.writeLogStarts))
+	m.cleaner.start()
 	m.every("producer-id-expiration", m.o.ProducerCheck, m.expireProducers)
 }
 

@@ -328,6 +328,14 @@ func (x *offsetIndex) full() (bool, error) {
 	return x.index.full(0), err
 }
 
+// bytes is what the entries take.
+func (x *offsetIndex) bytes() (int64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.ready()
+	return int64(x.count) * int64(x.entrySize), err
+}
+
 // lookup finds the last entry at or below offset; false if there is none.
 func (x *offsetIndex) lookup(offset int64) (indexed, bool, error) {
 	return x.find(func(e indexed) bool { return e.offset <= offset })
@@ -411,6 +419,14 @@ func (x *timeIndex) last() (t timestampOffset, sound bool, err error) {
 	defer x.mu.Unlock()
 	err = x.ready()
 	return x.latest, !x.damaged && !x.discarded, err
+}
+
+// bytes is what the entries take.
+func (x *timeIndex) bytes() (int64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.ready()
+	return int64(x.count) * int64(x.entrySize), err
 }
 
 // full says that only the slot is left that is kept for the last entry.

@@ -55,6 +55,7 @@ func OpenLog(e env.Env, o LogOptions) (*Log, error) {
 	}
 	l.cfg.Store(&o.Config)
 	l.undecided.Store(math.MaxInt64)
+	l.cleaned.Store(-1)
 	l.noted.Store(o.RecoveryPoint)
 	l.lastFlush = e.Now().UnixMilli()
 	ld := loading{l: l, o: o, now: l.lastFlush, replayed: map[*segment]int64{}}
@@ -124,9 +125,9 @@ func (ld *loading) abandon() error {
 // list finds the segments, removes what a life before was about to remove, and finishes swaps that were decided.
 func (ld *loading) list() error {
 	l := ld.l
-	entries, err := l.fsys.ReadDir(l.dir)
+	entries, err := l.finishSwaps()
 	if err != nil {
-		return fmt.Errorf("list %s: %w", l.dir, err)
+		return err
 	}
 	bases := map[int64]bool{}
 	var indexes []string
@@ -134,20 +135,12 @@ func (ld *loading) list() error {
 	for i, e := range entries {
 		name := e.Name()
 		ld.names[i] = name
-		base, isLog := parseOffsetName(strings.TrimSuffix(name, swapSuffix), logSuffix)
+		base, isLog := parseOffsetName(name, logSuffix)
 		switch {
-		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, truncatedSuffix):
+		case strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, truncatedSuffix):
 			l.names++
 			if err := l.fsys.Remove(l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the life before may just have done it
 				return fmt.Errorf("remove %s: %w", name, err)
-			}
-		case strings.HasSuffix(name, swapSuffix):
-			l.names++
-			if err := l.fsys.Rename(l.path(name), l.path(strings.TrimSuffix(name, swapSuffix))); err != nil {
-				return fmt.Errorf("finish swap of %s: %w", name, err)
-			}
-			if isLog {
-				bases[base] = true
 			}
 		case isLog:
 			bases[base] = true
@@ -177,14 +170,10 @@ func (ld *loading) list() error {
 	return nil
 }
 
-// has says that a file was there when the folder was listed, or took the place of one.
+// has says that a file was there when the folder was listed.
 func (ld *loading) has(name string) bool {
-	for _, n := range []string{name, name + swapSuffix} {
-		if _, ok := slices.BinarySearch(ld.names, n); ok {
-			return true
-		}
-	}
-	return false
+	_, ok := slices.BinarySearch(ld.names, name)
+	return ok
 }
 
 func isIndexName(name string) bool {
@@ -670,6 +659,8 @@ func (l *Log) seal() error {
 
 // closeFiles closes the log as it is.
 func (l *Log) closeFiles() error {
+	l.cleanMu.Lock()
+	defer l.cleanMu.Unlock()
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.mu.Lock()
@@ -679,6 +670,9 @@ func (l *Log) closeFiles() error {
 	}
 	l.closed = true
 	var errs []error
+	if l.cleaning != nil {
+		errs = append(errs, l.cleaning.discard())
+	}
 	for _, s := range l.published.segments {
 		errs = append(errs, s.close())
 	}

@@ -57,6 +57,13 @@ type Log struct {
 	waiting   atomic.Bool
 	// flushMu is held through a flush, and before mu by whoever takes segments or a part of one away: what is being synced stays.
 	flushMu sync.Mutex
+	// cleanMu is held through each step of a cleaning, and before flushMu by whoever ends the log or cuts it off: what is being
+	// cleaned stays what it was.
+	cleanMu  sync.Mutex
+	cleaning *cleaning // under way; guarded by cleanMu
+	cuts     uint64    // so often the log was cut off; guarded by cleanMu
+	// cleaned is the offset below which the cleaner has looked at everything, -1 if it never came by.
+	cleaned atomic.Int64
 
 	// published is what readers see. It is replaced under pub, which is held for a few instructions only.
 	pub       sync.Mutex

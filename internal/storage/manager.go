@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -30,8 +31,9 @@ type ManagerOptions struct {
 	RecoveryPointInterval time.Duration // log.flush.offset.checkpoint.interval.ms
 	LogStartInterval      time.Duration // log.flush.start.offset.checkpoint.interval.ms
 	DeleteDelay           time.Duration // log.segment.delete.delay.ms, of whole logs
-	RecoveryThreads       int           // num.recovery.threads.per.data.dir: for loading and closing
-	OpenFiles             int           // how many files the logs keep open; 0: as many as seem good
+	Cleaner               CleanerOptions
+	RecoveryThreads       int // num.recovery.threads.per.data.dir: for loading and closing
+	OpenFiles             int // how many files the logs keep open; 0: as many as seem good
 
 	// OnOffline is told of a directory that failed, and whose logs went with it, sorted. Any goroutine.
 	OnOffline func(directory uuid.UUID, logs []TopicPartition, err error)
@@ -59,6 +61,7 @@ func ManagerOptionsFrom(n *config.Node) ManagerOptions {
 		RetentionCheck: ms("log.retention.check.interval.ms"), FlushCheck: ms("log.flush.scheduler.interval.ms"),
 		RecoveryPointInterval: ms("log.flush.offset.checkpoint.interval.ms"), LogStartInterval: ms("log.flush.start.offset.checkpoint.interval.ms"),
 		DeleteDelay: ms("log.segment.delete.delay.ms"), RecoveryThreads: n.Int("num.recovery.threads.per.data.dir"),
+		Cleaner: cleanerOptionsFrom(n),
 	}
 }
 
@@ -69,7 +72,10 @@ type Manager struct {
 	files *OpenFiles
 	o     ManagerOptions
 	queue env.Queue
-	dirs  []*directory
+
+	cleaner *cleaner
+
+	dirs []*directory
 
 	// changes is held by who makes or removes a log, files included; before mu.
 	changes sync.Mutex
@@ -82,14 +88,16 @@ type Manager struct {
 
 // entry is a log and where it is.
 type entry struct {
-	log *Log
-	dir *directory
+	log    *Log
+	dir    *directory
+	opened atomic.Bool // its settings are those of its topic, not only of the node
 }
 
 // OpenManager locks the directories. Logs are there after Load. Errors: a directory that another process uses, or none that can be
 // used.
 func OpenManager(e env.Env, o ManagerOptions) (*Manager, error) {
 	m := &Manager{env: e, fsys: e.FS(), files: NewOpenFiles(e.FS(), o.OpenFiles), o: o, logs: map[TopicPartition]*entry{}, dirty: map[*Log]struct{}{}}
+	m.cleaner = &cleaner{m: m, o: o.Cleaner, busy: map[*Log]struct{}{}, uncleanable: map[*Log]struct{}{}}
 	usable := 0
 	for _, d := range o.Directories {
 		dir := &directory{DirectoryOptions: d, logs: map[TopicPartition]*Log{}}
@@ -203,6 +211,9 @@ func (m *Manager) Open(tp TopicPartition, topicID, dirID uuid.UUID, settings con
 		m.fail(dir, err)
 		return nil, fmt.Errorf("create log of %s in %s: %w: %w", tp, dir.Path, kerr.KafkaStorageError, err)
 	}
+	if e := m.entry(tp); e != nil {
+		e.opened.Store(true)
+	}
 	m.env.Logger().Info(fmt.Sprintf("Created log for partition %s in %s", tp, filepath.Join(dir.Path, tp.String())))
 	return l, nil
 }
@@ -220,6 +231,7 @@ func (m *Manager) reopen(e *entry, topicID uuid.UUID, cfg LogConfig) error {
 		return fmt.Errorf("the log of %s in %s is of topic id %s, not %s: %w", e.log.tp, e.dir.Path, have, topicID, kerr.InconsistentTopicId)
 	}
 	e.log.Configure(cfg)
+	e.opened.Store(true)
 	return nil
 }
 
@@ -287,7 +299,7 @@ func (m *Manager) add(l *Log, dir *directory) error {
 	m.mu.Lock()
 	other, err := m.logs[l.tp], dir.err
 	if other == nil && err == nil {
-		m.logs[l.tp], dir.logs[l.tp] = &entry{l, dir}, l
+		m.logs[l.tp], dir.logs[l.tp] = &entry{log: l, dir: dir}, l
 	}
 	m.mu.Unlock()
 	if other != nil {

@@ -38,6 +38,12 @@ func (m *Manager) remove(tp TopicPartition, suffix string) error {
 		m.fail(e.dir, err)
 		return err
 	}
+	if e.log.cleaned.Load() >= 0 { // or a new log of this name would seem to be clean
+		if err := m.writeCleanerPoints(e.dir); err != nil {
+			m.fail(e.dir, err)
+			return err
+		}
+	}
 	m.env.Logger().Info(fmt.Sprintf("Log for partition %s is renamed to %s and is scheduled for deletion", tp, path))
 	if suffix == deleteDirSuffix {
 		m.env.AfterFunc(m.o.DeleteDelay, func() { m.removeFolder(path) })

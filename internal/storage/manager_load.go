@@ -88,7 +88,7 @@ type directoryLoad struct {
 }
 
 // checkpointed are the offsets of a directory's checkpoints.
-type checkpointed struct{ recovery, start, high map[TopicPartition]int64 }
+type checkpointed struct{ recovery, start, high, cleaned map[TopicPartition]int64 }
 
 // run opens all logs of the directory.
 func (ld *directoryLoad) run() error {
@@ -166,6 +166,7 @@ func (m *Manager) readCheckpoints(d *directory) (checkpointed, error) {
 	var out checkpointed
 	for name, into := range map[string]*map[TopicPartition]int64{
 		RecoveryPointCheckpoint: &out.recovery, LogStartCheckpoint: &out.start, HighWatermarkCheckpoint: &out.high,
+		CleanerCheckpoint: &out.cleaned,
 	} {
 		offsets, err := ReadOffsetCheckpoint(m.fsys, filepath.Join(d.Path, name))
 		if err != nil {
@@ -208,6 +209,9 @@ func (ld *directoryLoad) openFolder(name string) (*Log, error) {
 		return nil, err
 	}
 	l.SetHighWatermark(max(l.StartOffset(), ld.offsets.high[tp]))
+	if offset, ok := ld.offsets.cleaned[tp]; ok {
+		l.cleaned.Store(offset)
+	}
 	if err := l.afterRecovery(ld.clean); err != nil {
 		return nil, errors.Join(err, l.closeFiles())
 	}

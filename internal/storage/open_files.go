@@ -183,6 +183,7 @@ func (n *segmentName) path(suffix string) string {
 type lazyFile struct {
 	name   *segmentName
 	suffix string
+	mark   atomic.Pointer[string] // behind the name: of a file that does not belong to the log yet
 
 	mu    sync.Mutex
 	file  *openFile
@@ -190,7 +191,24 @@ type lazyFile struct {
 	err   atomic.Pointer[error] // of closing the file when others were needed
 }
 
-func (f *lazyFile) path() string { return f.name.path(f.suffix) }
+func (f *lazyFile) path() string {
+	if mark := f.mark.Load(); mark != nil {
+		return f.name.path(f.suffix) + *mark
+	}
+	return f.name.path(f.suffix)
+}
+
+// rename gives the file another mark. It need not be there.
+func (f *lazyFile) rename(mark string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from := f.path()
+	f.mark.Store(&mark)
+	if err := f.name.files.fsys.Rename(from, f.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("rename %s: %w", from, err)
+	}
+	return nil
+}
 
 // acquire opens the file if it is not open, and keeps it open until release.
 func (f *lazyFile) acquire() (*openFile, error) {

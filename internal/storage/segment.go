@@ -48,6 +48,11 @@ func newSegment(files *OpenFiles, dir string, base int64, nowMs int64) *segment 
 	return s
 }
 
+// String is for the log of the node.
+func (s *segment) String() string {
+	return fmt.Sprintf("LogSegment(baseOffset=%d, size=%d)", s.base, s.size.Load())
+}
+
 // found says that the file is there and how long it is. What is in it is looked at when that is needed.
 func (s *segment) found(size int64) {
 	s.size.Store(size)

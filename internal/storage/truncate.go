@@ -29,6 +29,8 @@ func (l *Log) TruncateTo(offset int64) error {
 // retreat runs a truncation. A recovery point that was noted above the new end would vouch for what is appended next, and a start
 // hide it.
 func (l *Log) retreat(truncate func(v view) error) error {
+	l.cleanMu.Lock()
+	defer l.cleanMu.Unlock()
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.mu.Lock()
@@ -36,9 +38,14 @@ func (l *Log) retreat(truncate func(v view) error) error {
 		defer l.mu.Unlock()
 		return l.unusable()
 	}
+	l.cuts++
 	start := l.start.Load()
 	err := l.check(truncate(l.published))
 	stale := l.recoveryPoint.Load() < l.noted.Load() || l.start.Load() < start
+	if end := l.published.end; end < l.cleaned.Load() {
+		l.cleaned.Store(end)
+		stale = true
+	}
 	l.mu.Unlock()
 	if err == nil && stale && l.onRetreat != nil {
 		err = l.onRetreat()
