@@ -20,7 +20,7 @@ import (
 )
 
 func newStorage(s *streams) *cobra.Command {
-	const choices = "'info', 'format', 'version-mapping', 'feature-dependencies', 'random-uuid'"
+	const choices = "'info', 'format', 'version-mapping', 'feature-dependencies', 'random-uuid', 'check'"
 	cmd := &cobra.Command{
 		Use:   "storage",
 		Short: "Format the directories of a node, and look at them",
@@ -49,7 +49,7 @@ cluster's and the node's id, and write down which controllers the cluster begins
 			return nil
 		},
 	}
-	cmd.AddCommand(newStorageFormat(s), info, newVersionMapping(s), newFeatureDependencies(s), random)
+	cmd.AddCommand(newStorageFormat(s), info, newStorageCheck(s), newVersionMapping(s), newFeatureDependencies(s), random)
 	return cmd
 }
 

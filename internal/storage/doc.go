@@ -9,7 +9,8 @@
 // in the middle of a log: it says which file and where. Never keeps a timer per log.
 //
 // Where to start: log.go is what a log is made of, append.go and read.go the two ways through it, load.go what
-// happens when it is opened, manager.go the directories.
+// happens when it is opened, manager.go and directory.go the directories, open_files.go who has which file open, check.go a look at
+// everything without touching it. Locks: Manager.changes, then Log.flushMu, Log.mu, Manager.mu; those of indexes and files come last.
 //
 // Sources: KIP-32, KIP-33 (time index), KIP-98 (producer state, transaction index), KIP-101 and KIP-279 (leader epochs),
 // KIP-107 (log start offset), KIP-112 and KIP-858 (several directories), KIP-516 (partition.metadata), KIP-966 (clean

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/config"
@@ -161,6 +163,9 @@ func (h *history) open() {
 		if h.adjust != nil {
 			h.adjust(&o)
 		}
+		o.OnOffline = func(_ uuid.UUID, _ []TopicPartition, err error) {
+			h.refused("between steps", fmt.Errorf("%w: %w", kerr.KafkaStorageError, err))
+		}
 		err := errors.Join(e.FS().MkdirAll("/logs", 0o755), e.FS().SyncDir("/"))
 		if err == nil {
 			h.m, err = OpenManager(e, o)
@@ -253,6 +258,7 @@ func (h *history) shutdown() {
 		return
 	}
 	clean := h.node.Disk()
+	h.checkFiles()
 	if h.w.Workload.Chance(0.5) {
 		h.node.Crash()
 	}
@@ -294,6 +300,20 @@ func (h *history) reopen() (crashed bool) {
 		h.w.Count("crash while opening")
 	}
 	return crashed
+}
+
+// checkFiles reads all files while no node runs.
+func (h *history) checkFiles() {
+	n := len(h.content)
+	gap := n == 0 || h.end > h.content[n-1].NextOffset() // truncated to where no record was: the files do not say where the log ends
+	_, err := CheckDirectory(h.node.FS(), "/logs", CheckOptions{Found: func(f Finding) {
+		if !f.Harmless && filepath.Base(f.Path) != MetaPropertiesFile && !(gap && strings.Contains(f.Problem, "log ends at")) {
+			h.fail("after a stop in order: %s at %d: %s", f.Path, f.Position, f.Problem)
+		}
+	}})
+	if err != nil {
+		h.fail("check: %w", err)
+	}
 }
 
 // afterCrash opens the log again and accepts what a crash may leave.

@@ -242,6 +242,7 @@ func (x *index) reset() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.known, x.count, x.kept, x.reserved, x.discarded, x.damaged = true, 0, nil, false, false, false
+	x.unsynced = true // even if the file is empty now: what a life before has cut off may come back
 	return x.resize(0)
 }
 

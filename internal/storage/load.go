@@ -646,6 +646,7 @@ func (l *Log) seal() error {
 			return err
 		}
 	}
+	l.sealed = true
 	if l.names == l.synced {
 		return nil
 	}

@@ -46,6 +46,7 @@ type Log struct {
 	snapshotted int64
 	closed      bool
 	failure     error
+	sealed      bool // closed in order: all is durable, indexes included
 
 	recoveryPoint atomic.Int64 // everything below is durable
 	noted         atomic.Int64 // the recovery point in the checkpoint file
@@ -299,14 +300,8 @@ func (l *Log) ExpireProducers(nowMs int64) {
 	l.producers.expire(nowMs)
 }
 
-// RecoveryPoint is the offset below which everything is durable, indexes included: where recovery begins after a crash.
-func (l *Log) RecoveryPoint() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.recoverFrom()
-}
-
-// noteRecoveryPoint is RecoveryPoint for who writes it into the checkpoint.
+// noteRecoveryPoint is the offset below which everything is durable, indexes included: where recovery begins after a crash. The caller
+// writes it into the checkpoint.
 func (l *Log) noteRecoveryPoint() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,6 +312,11 @@ func (l *Log) noteRecoveryPoint() int64 {
 
 func (l *Log) recoverFrom() int64 {
 	p := l.recoveryPoint.Load()
+	if !l.sealed {
+		// Of the last segment only the records are flushed. It is recovered after a crash whatever is noted; but if it was not the last
+		// any more when the power failed, its indexes would count as durable.
+		p = min(p, l.published.active().base)
+	}
 	if len(l.unsynced) > 0 {
 		p = min(p, l.unsynced[0].base)
 	}
