@@ -110,6 +110,7 @@ func (n *Node) closeServer() {
 // closeLogs ends the data path: it touches only files.
 func (n *Node) closeLogs() {
 	log := n.env.Logger()
+	n.alterISR.Close()
 	if err := n.replicas.Close(); err != nil {
 		log.Warn("Could not note the high watermarks", "err", err)
 	}

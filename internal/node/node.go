@@ -49,6 +49,7 @@ type Node struct {
 	channels    []*broker.ControllerChannel
 	register    *broker.ControllerRegistration // nil without the role controller
 	replicas    *replica.Manager
+	alterISR    *broker.AlterPartitions
 	groups      *group.Service
 	broker      *broker.Broker // nil without the role broker
 	server      *server.Server

@@ -50,6 +50,8 @@ func (n *Node) wireBroker() {
 	replicas := replica.FromNode(n.cfg)
 	replicas.Assign = func(topic uuid.UUID, partition int32, dir uuid.UUID) { n.broker.AssignDirectory(topic, partition, dir) }
 	n.replicas = replica.NewManager(n.env, replicas, n.logs)
+	n.alterISR = broker.NewAlterPartitions(n.env, n.channel("alter-partition", n.millis("controller.socket.timeout.ms")), n.cfg.NodeID, n.brokerEpoch)
+	n.replicas.Join(replica.Peers{BrokerEpoch: n.brokerEpoch, AlterISR: n.alterISR.Alter})
 	n.groups = group.NewService(n.env, group.NewConfig(n.cfg), group.Deps{
 		Topics: broker.Topics(func() *image.Image { return n.replicas.Image() }), Logs: broker.Logs(n.replicas),
 	})
@@ -63,6 +65,8 @@ func (n *Node) wireBroker() {
 		OnFault: n.onFault,
 	})
 }
+
+func (n *Node) brokerEpoch() int64 { return n.broker.Epoch() }
 
 // channel is a way to the active controller.
 func (n *Node) channel(name string, timeout time.Duration) *broker.ControllerChannel {

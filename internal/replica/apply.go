@@ -24,6 +24,12 @@ func (m *Manager) Apply(d *image.Delta, img *image.Image) {
 	for _, c := range changes.Followers {
 		m.become(img, c)
 	}
+	m.closeIdleFetchers()
+	if len(d.Brokers()) > 0 {
+		for _, p := range m.All() {
+			p.advanceAndWake() // it may have waited for a follower that is fenced now
+		}
+	}
 }
 
 // ConfigsChanged names topics whose effective settings may have changed.
@@ -95,6 +101,7 @@ func (m *Manager) become(img *image.Image, c image.LocalPartition) {
 		m.env.Logger().Debug("new leader epoch", "topic", p.Topic, "partition", p.Index, "leader", s.Leader,
 			"leaderEpoch", s.LeaderEpoch, "partitionEpoch", s.PartitionEpoch)
 	}
+	m.assign(p, s)
 	p.wake()
 }
 
@@ -148,6 +155,7 @@ func (m *Manager) remove(c image.LocalPartition) {
 		delete(m.byID, t.id)
 	}
 	m.mu.Unlock()
+	m.unassign(p)
 	p.stop()
 	if err := m.logs.Delete(p.Name()); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		m.env.Logger().Error("log not deleted", "topic", p.Topic, "partition", p.Index, "error", err)

@@ -21,6 +21,8 @@ type Config struct {
 	ReplicaLagMax time.Duration
 	// HighWatermarkInterval is replica.high.watermark.checkpoint.interval.ms.
 	HighWatermarkInterval time.Duration
+	// Fetch is how this node fetches from leaders.
+	Fetch FetchConfig
 	// SessionSlots is max.incremental.fetch.session.cache.slots; SessionEviction is how long a session has to
 	// be unused before any other may take its place, two minutes in Kafka.
 	SessionSlots    int
@@ -38,8 +40,13 @@ func FromNode(n *config.Node) Config {
 		NodeID:                n.NodeID,
 		ReplicaLagMax:         ms("replica.lag.time.max.ms"),
 		HighWatermarkInterval: ms("replica.high.watermark.checkpoint.interval.ms"),
-		SessionSlots:          n.Int("max.incremental.fetch.session.cache.slots"),
-		SessionEviction:       2 * time.Minute,
+		Fetch: FetchConfig{
+			Listener: n.InterBrokerListener, Fetchers: max(n.Int("num.replica.fetchers"), 1),
+			MaxWait: ms("replica.fetch.wait.max.ms"), MinBytes: n.Int("replica.fetch.min.bytes"), MaxBytes: n.Int("replica.fetch.response.max.bytes"),
+			PartitionBytes: n.Int("replica.fetch.max.bytes"), Backoff: ms("replica.fetch.backoff.ms"), Timeout: ms("replica.socket.timeout.ms"),
+		},
+		SessionSlots:    n.Int("max.incremental.fetch.session.cache.slots"),
+		SessionEviction: 2 * time.Minute,
 		Settings: func(img *image.Image, topic string) config.Topic {
 			return config.Topic{
 				Layers: config.Layers{
@@ -51,6 +58,15 @@ func FromNode(n *config.Node) Config {
 	}
 }
 
+// Peers is what a Manager needs of the rest of its node to replicate.
+type Peers struct {
+	// BrokerEpoch is this broker's, -1 before it is registered.
+	BrokerEpoch func() int64
+	// AlterISR asks the controller for another ISR and calls done once, never inside: with the answer, or with an error that wraps a *kerr.Error
+	// or says that there was no answer.
+	AlterISR func(c ISRChange, done func(ISRAnswer, error))
+}
+
 // Manager keeps the partitions of one broker.
 type Manager struct {
 	env       env.Env
@@ -58,6 +74,8 @@ type Manager struct {
 	logs      Logs
 	purgatory purgatory
 	Sessions  *Sessions
+	peers     Peers
+	fetchers  map[fetcherID]*fetcher // only Apply and Close use it
 
 	img atomic.Pointer[image.Image] // last applied
 
@@ -67,6 +85,7 @@ type Manager struct {
 
 	// The checkpoint of high watermarks runs only while they move.
 	noteArmed atomic.Bool
+	isrArmed  atomic.Bool // the next look at the followers is scheduled
 	closed    atomic.Bool
 }
 
@@ -84,9 +103,14 @@ func NewManager(e env.Env, cfg Config, logs Logs) *Manager {
 		byName: map[string]*topic{}, byID: map[uuid.UUID]*topic{},
 	}
 	m.purgatory.env = e
+	m.fetchers = map[fetcherID]*fetcher{}
+	m.peers = Peers{BrokerEpoch: func() int64 { return -1 }, AlterISR: func(ISRChange, func(ISRAnswer, error)) {}}
 	m.img.Store(image.Empty)
 	return m
 }
+
+// Join tells the manager of its peers. It comes before the first image.
+func (m *Manager) Join(p Peers) { m.peers = p }
 
 // Partition finds a partition that this node has. Errors: NotLeaderOrFollower if it is another broker's,
 // UnknownTopicOrPartition if it is nobody's.
@@ -190,6 +214,7 @@ func (m *Manager) note() {
 // Close answers everybody who waits, and notes the high watermarks. The logs are closed by their owner.
 func (m *Manager) Close() error {
 	m.closed.Store(true)
+	m.closeFetchers()
 	for _, p := range m.All() {
 		p.stop()
 	}

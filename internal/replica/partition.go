@@ -46,6 +46,8 @@ type Partition struct {
 	// while this node leads: high watermark <= log end of every in-sync replica.
 	progress  sync.Mutex
 	followers []follower // of the leader; by broker id
+	asked     *isrChange // of the ISR, not answered
+	fetcher   *fetcher   // that copies the partition here; only Manager.Apply uses it
 
 	minISR atomic.Int32 // min.insync.replicas of the topic
 
@@ -60,10 +62,10 @@ type Partition struct {
 type follower struct {
 	id        int32
 	inISR     bool
+	joining   bool  // the controller was asked to let it into the ISR
 	epoch     int64 // of the broker that last fetched, -1 if it does not say (KIP-903)
 	logEnd    int64 // what it has: its last fetch offset; unknown is -1
 	logStart  int64
-	highSent  int64 // high watermark it was last told
 	caughtUp  time.Duration
 	lastFetch time.Duration
 	// leaderEnd is the leader's log end at the last fetch: who reaches it is caught up as of then.
@@ -146,7 +148,7 @@ func (p *Partition) become(s State, log Log) (newEpoch bool, err error) {
 		p.log = log
 	}
 	newEpoch = s.LeaderEpoch > p.state.LeaderEpoch || p.state.PartitionEpoch < 0
-	wasLeader := p.leader
+	wasLeader, changed := p.leader, s.PartitionEpoch > p.state.PartitionEpoch
 	p.state = s
 	p.leader = s.Leader == p.m.cfg.NodeID && p.log != nil
 	if p.leader {
@@ -155,11 +157,14 @@ func (p *Partition) become(s State, log Log) (newEpoch bool, err error) {
 			// A follower may ask for an epoch that has no records (KIP-279).
 			err = p.log.AssignEpochStart(s.LeaderEpoch, p.epochStart)
 		}
-		p.resetFollowers(newEpoch, !wasLeader)
+		p.resetFollowers(newEpoch, !wasLeader, changed)
 		p.advance()
+		if len(p.followers) > 0 {
+			p.m.watchISR()
+		}
 	} else {
 		p.progress.Lock()
-		p.followers = nil
+		p.followers, p.asked = nil, nil
 		p.progress.Unlock()
 	}
 	p.mu.Unlock()
@@ -169,10 +174,14 @@ func (p *Partition) become(s State, log Log) (newEpoch bool, err error) {
 	return newEpoch, err
 }
 
-// resetFollowers makes the followers fit the replicas and the ISR. mu is held.
-func (p *Partition) resetFollowers(newEpoch, newLeader bool) {
+// resetFollowers makes the followers fit the replicas and the ISR. changed says that these are new: what was asked of the controller is over.
+// mu is held.
+func (p *Partition) resetFollowers(newEpoch, newLeader, changed bool) {
 	p.progress.Lock()
 	defer p.progress.Unlock()
+	if changed {
+		p.asked = nil
+	}
 	now := p.m.env.Monotonic()
 	old := p.followers
 	fs := make([]follower, 0, max(len(p.state.Replicas)-1, 0))
@@ -180,11 +189,12 @@ func (p *Partition) resetFollowers(newEpoch, newLeader bool) {
 		if id == p.m.cfg.NodeID {
 			continue
 		}
-		f := follower{id: id, epoch: -1, logEnd: -1, logStart: -1, highSent: -1}
+		f := follower{id: id, epoch: -1, logEnd: -1, logStart: -1}
 		if i := slices.IndexFunc(old, func(f follower) bool { return f.id == id }); i >= 0 && !newLeader {
 			f = old[i]
 		}
 		f.inISR = slices.Contains(p.state.ISR, id)
+		f.joining = f.joining && !changed
 		if newEpoch {
 			f.leaderEnd = p.epochStart
 			f.lastFetch = 0
@@ -197,6 +207,16 @@ func (p *Partition) resetFollowers(newEpoch, newLeader bool) {
 	}
 	slices.SortFunc(fs, func(a, b follower) int { return int(a.id) - int(b.id) })
 	p.followers = fs
+}
+
+// maximalISR is the size of the largest ISR that the controller may know. mu is held.
+func (p *Partition) maximalISR() int {
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	if p.asked != nil {
+		return max(len(p.asked.isr), len(p.state.ISR))
+	}
+	return len(p.state.ISR)
 }
 
 // advance moves the high watermark to where every in-sync replica is, and reports whether it moved. mu is
@@ -212,7 +232,7 @@ func (p *Partition) advance() bool {
 	for i := range p.followers {
 		f := &p.followers[i]
 		// Who is about to join the ISR is waited for, or it would never be in step.
-		if f.logEnd < high && (f.inISR || f.logEnd >= 0 && f.isCaughtUp(high, now(), p.m.cfg.ReplicaLagMax)) {
+		if f.logEnd < high && (f.inISR || f.joining || f.logEnd >= 0 && f.isCaughtUp(high, now(), p.m.cfg.ReplicaLagMax) && p.m.mayJoin(f)) {
 			high = f.logEnd
 		}
 	}
@@ -222,6 +242,16 @@ func (p *Partition) advance() bool {
 	p.log.SetHighWatermark(high)
 	p.m.highMoved()
 	return true
+}
+
+// advanceAndWake is advance for those who hold no lock.
+func (p *Partition) advanceAndWake() {
+	p.mu.RLock()
+	moved := p.leader && !p.deleted && p.advance()
+	p.mu.RUnlock()
+	if moved {
+		p.wake()
+	}
 }
 
 func (f *follower) isCaughtUp(leaderEnd int64, now, lagMax time.Duration) bool {
@@ -247,7 +277,11 @@ func (p *Partition) fetched(id int32, brokerEpoch, offset, logStart, leaderEnd i
 	}
 	moved = f.logEnd != offset || f.logStart != logStart
 	f.epoch, f.logEnd, f.logStart, f.lastFetch, f.leaderEnd = brokerEpoch, offset, logStart, now, leaderEnd
+	outside := !f.inISR && !f.joining
 	p.progress.Unlock()
+	if outside {
+		p.maybeExpand(id)
+	}
 	if moved {
 		p.advance()
 	}
@@ -284,7 +318,7 @@ func (p *Partition) reached(offset int64) (bool, error) {
 		return true, kerr.NotLeaderOrFollower
 	case p.log.HighWatermark() < offset:
 		return false, nil
-	case len(p.state.ISR) < p.effectiveMinISR():
+	case p.maximalISR() < p.effectiveMinISR():
 		return true, kerr.NotEnoughReplicasAfterAppend
 	}
 	return true, nil

@@ -54,7 +54,7 @@ type sessionKey struct {
 // sessionPartition is what a session knows of a partition.
 type sessionPartition struct {
 	part          FetchPart // as last asked for
-	highWatermark int64     // as last told, -1 after an error: it is told again when that is over
+	highWatermark int64     // as last told, -1 after an error or a divergence: it is told again when that is over
 	logStart      int64     // as last told
 	prev, next    *sessionPartition
 }
@@ -206,8 +206,8 @@ func (p *sessionPartition) tell(r *FetchResult) bool {
 	if p.logStart != r.LogStartOffset {
 		p.logStart, news = r.LogStartOffset, true
 	}
-	if r.Err != 0 {
-		p.highWatermark, news = -1, true
+	if r.Err != 0 || r.DivergingEpoch >= 0 {
+		p.highWatermark, news = -1, true // who has to truncate first does not take the high watermark
 	}
 	return news
 }
@@ -240,7 +240,7 @@ func (c *Sessions) open(f *Fetch) int32 {
 	}
 	for i := range f.Parts {
 		p := s.put(&f.Parts[i])
-		p.highWatermark, p.logStart = f.Results[i].HighWatermark, f.Results[i].LogStartOffset
+		p.tell(&f.Results[i])
 	}
 	s.partitions.Store(int32(len(s.byKey)))
 	for s.id == 0 || c.sessions[s.id] != nil {

@@ -112,6 +112,35 @@ func TestSessionTellsWhatChanged(t *testing.T) {
 }
 
 // Who had records comes last the next time: nobody starves when an answer has room for one.
+// A follower that has to truncate does not take the high watermark that it is told with that: it is told again afterwards.
+func TestSessionTellsTheHighWatermarkAfterADivergence(t *testing.T) {
+	for name, inFirst := range map[string]bool{"in the first answer": true, "later": false} {
+		w := newWorld(t)
+		w.create("t", 1, 1)
+		w.replay(change(1, 1)) // leader epoch 1, of which the follower has something at offset 2
+		w.produce("t", AcksLeader, 0, 2)
+		diverging, well := part("t", 2), part("t", 2)
+		diverging.LastFetchedEpoch, well.LastFetchedEpoch = 5, 1
+		first := well
+		if inFirst {
+			first = diverging
+		}
+		s := w.session(0, 0, 0, nil, first)
+		s.check(t, s.id, map[string]int{"t": 0})
+		epoch := int32(1)
+		if !inFirst {
+			w.session(s.id, epoch, 0, nil, diverging).check(t, s.id, map[string]int{"t": 0})
+			epoch++
+		}
+		if again := w.session(s.id, epoch, 0, nil, well); len(again.told) != 1 {
+			t.Errorf("%s: after the truncation the follower is told %v", name, again.told)
+		}
+		if quiet := w.session(s.id, epoch+1, 0, nil); len(quiet.told) != 0 {
+			t.Errorf("%s: told again: %v", name, quiet.told)
+		}
+	}
+}
+
 func TestSessionTakesTurns(t *testing.T) {
 	w := newWorld(t)
 	var parts []FetchPart

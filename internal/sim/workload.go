@@ -29,7 +29,8 @@ type Workload struct {
 	w         *World
 	topics    []*topicState
 	retention map[string]string // acknowledged settings
-	committed int64             // acknowledged group offset of the first topic
+	committed int64             // acknowledged group offset of the first topic; 0 if there is none
+	perhaps   []int64           // offsets that were sent in this life and not acknowledged
 }
 
 // NewWorkload makes a client that knows nothing.
@@ -72,13 +73,20 @@ func (l *Workload) SetRetention(t *topicState) {
 
 // producerID asks for a producer id.
 func (l *Workload) producerID(t *topicState) bool {
-	resp, err := l.w.Ask(protocol.NewInitProducerIdRequest(), 5)
+	resp, err := l.w.Ask(initProducerID(), 5)
 	if err != nil {
 		return false
 	}
 	r := resp.(*protocol.InitProducerIdResponse)
 	t.producer, t.sequence = r.ProducerId, 0
 	return r.ErrorCode == kerr.None
+}
+
+// initProducerID asks for the id of a producer without transactions.
+func initProducerID() *protocol.InitProducerIdRequest {
+	req := protocol.NewInitProducerIdRequest()
+	req.TransactionalId = nil
+	return req
 }
 
 // value is the text of record n of a topic.
@@ -141,6 +149,11 @@ func (l *Workload) Commit() {
 	if len(l.topics) == 0 {
 		return
 	}
+	find := protocol.NewFindCoordinatorRequest() // which also makes the topic of the offsets
+	find.CoordinatorKeys = []string{"readers"}
+	if _, err := l.w.Ask(find, 4); err != nil {
+		return
+	}
 	t := l.topics[0]
 	req := protocol.NewOffsetCommitRequest()
 	req.GroupId, req.GenerationIdOrMemberEpoch = "readers", -1
@@ -148,8 +161,10 @@ func (l *Workload) Commit() {
 	p.CommittedOffset = t.end
 	req.Topics = []protocol.OffsetCommitRequestTopic{{Name: t.name, Partitions: []protocol.OffsetCommitRequestPartition{p}}}
 	resp, err := l.w.Ask(req, 8)
-	if err == nil && resp.(*protocol.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == kerr.None {
-		l.committed = max(l.committed, t.end)
+	if err != nil {
+		l.perhaps = append(l.perhaps, t.end)
+	} else if resp.(*protocol.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode == kerr.None {
+		l.committed = t.end // which is before an earlier one, if a power cut took records and not the group's offset
 	}
 }
 

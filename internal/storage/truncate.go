@@ -17,7 +17,9 @@ func (l *Log) TruncateTo(offset int64) error {
 	return l.retreat(func(v view) error {
 		switch {
 		case offset >= v.end:
-			return nil
+			// There may be an epoch at the end in which this replica led and wrote nothing. It is not the leader's.
+			l.epochs.truncateEnd(offset)
+			return l.epochs.flush()
 		case offset <= v.segments[0].base:
 			return l.restartAt(offset)
 		}

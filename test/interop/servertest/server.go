@@ -23,6 +23,8 @@ type Cluster struct {
 	Data       string // log.dirs
 	Bootstrap  string // host:port
 	Controller string // host:port of the controllers' listener
+	ID         int32
+	how        []string // to format it: the last arguments
 }
 
 // ClusterID is the id of every cluster here.
@@ -33,7 +35,7 @@ func New(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	dir := t.TempDir()
 	ports := FreePorts(t, 2)
-	c := &Cluster{Dir: dir, Properties: filepath.Join(dir, "server.properties"), Data: filepath.Join(dir, "data"), Bootstrap: fmt.Sprintf("127.0.0.1:%d", ports[0]), Controller: fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	c := &Cluster{Dir: dir, Properties: filepath.Join(dir, "server.properties"), Data: filepath.Join(dir, "data"), Bootstrap: fmt.Sprintf("127.0.0.1:%d", ports[0]), Controller: fmt.Sprintf("127.0.0.1:%d", ports[1]), ID: 1, how: []string{"--standalone"}}
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:%[2]d
@@ -88,7 +90,7 @@ func FreePorts(t testing.TB, n int) []int {
 // Format formats the folders with our tool.
 func (c *Cluster) Format(t testing.TB) {
 	t.Helper()
-	if out, err := Ottla(t, "storage", "format", "-t", ClusterID, "-c", c.Properties, "--standalone"); err != nil {
+	if out, err := Ottla(t, append([]string{"storage", "format", "-t", ClusterID, "-c", c.Properties}, c.how...)...); err != nil {
 		t.Fatalf("storage format: %v\n%s", err, out)
 	}
 }
@@ -96,7 +98,7 @@ func (c *Cluster) Format(t testing.TB) {
 // FormatByKafka formats the folders with Kafka's tool.
 func (c *Cluster) FormatByKafka(t testing.TB) {
 	t.Helper()
-	Kafka(t, "kafka.tools.StorageTool", "format", "-t", ClusterID, "-c", c.Properties, "--standalone")
+	Kafka(t, "kafka.tools.StorageTool", append([]string{"format", "-t", ClusterID, "-c", c.Properties}, c.how...)...)
 }
 
 // built is the folder of the binary, once there is one.
@@ -145,23 +147,39 @@ type Server struct {
 	done chan struct{}
 }
 
-// started is the line that says that clients are served.
-const started = "Kafka Server started"
+// Started is what a server says when it serves.
+const Started = "Kafka Server started"
 
 // Start runs Ottla and waits until it serves clients.
 func (c *Cluster) Start(t testing.TB) *Server {
 	t.Helper()
-	return start(t, exec.Command(Binary(t), "server", c.Properties))
+	s := c.Launch(t)
+	s.WaitFor(t, Started)
+	return s
+}
+
+// Launch is Start that does not wait.
+func (c *Cluster) Launch(t testing.TB) *Server {
+	t.Helper()
+	return launch(t, exec.Command(Binary(t), "server", c.Properties))
 }
 
 // StartKafka runs Apache Kafka and waits until it serves clients.
 func (c *Cluster) StartKafka(t testing.TB) *Server {
 	t.Helper()
+	s := c.LaunchKafka(t)
+	s.WaitFor(t, Started)
+	return s
+}
+
+// LaunchKafka is StartKafka that does not wait.
+func (c *Cluster) LaunchKafka(t testing.TB) *Server {
+	t.Helper()
 	config := filepath.Join(c.Dir, "log4j2.yaml")
 	if err := os.WriteFile(config, []byte(log4j), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, exec.Command("java", "-Xmx512m", "-Dlog4j2.configurationFile="+config, "-cp", Libs(t)+"/*", "kafka.Kafka", c.Properties))
+	return launch(t, exec.Command("java", "-Xmx512m", "-Dlog4j2.configurationFile="+config, "-cp", Libs(t)+"/*", "kafka.Kafka", c.Properties))
 }
 
 const log4j = `Configuration:
@@ -177,7 +195,7 @@ const log4j = `Configuration:
         - ref: STDOUT
 `
 
-func start(t testing.TB, cmd *exec.Cmd) *Server {
+func launch(t testing.TB, cmd *exec.Cmd) *Server {
 	t.Helper()
 	s := &Server{cmd: cmd, log: newWatchedLog(), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = s.log, s.log
@@ -196,7 +214,6 @@ func start(t testing.TB, cmd *exec.Cmd) *Server {
 			t.Logf("log of %s:\n%s", filepath.Base(cmd.Path), tail(s.Log(), 100))
 		}
 	})
-	s.WaitFor(t, started)
 	return s
 }
 
@@ -242,6 +259,9 @@ func (s *Server) Stop(t testing.TB) {
 		t.Errorf("the server exited with %d after SIGTERM, not 143", code)
 	}
 }
+
+// Signal sends a signal to the process.
+func (s *Server) Signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
 // Kill ends the process as kill -9 does.
 func (s *Server) Kill() {
