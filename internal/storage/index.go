@@ -440,6 +440,9 @@ func (x *timeIndex) full() (bool, error) {
 
 // maybeAdd adds an entry if it is later than the last. even says to use the slot that is kept for the last entry.
 func (x *timeIndex) maybeAdd(t timestampOffset, even bool) error {
+	if t.timestamp < 0 { // never later than anything: the file need not be looked at
+		return nil
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.ready(); err != nil {

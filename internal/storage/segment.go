@@ -146,7 +146,8 @@ func (s *segment) hint(e indexed, ok bool, err error) (int64, error) {
 		return 0, err
 	}
 	if !right {
-		s.suspect.Store(&e)
+		wrong := e // so that only these cost memory
+		s.suspect.Store(&wrong)
 		return 0, nil
 	}
 	return e.position, nil
