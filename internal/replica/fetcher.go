@@ -121,8 +121,11 @@ func (f *fetcher) place(x *followed) {
 	x.at = at
 }
 
-// failed lets a partition rest.
+// failed lets a partition rest. One whose log directory has failed does not come back.
 func (f *fetcher) failed(x *followed, err error) {
+	if x.p.Log() == nil {
+		f.leave(x.p)
+	}
 	x.until = f.m.env.Monotonic() + f.m.cfg.Fetch.Backoff
 	if !errors.Is(err, errNotFollowing) {
 		f.m.env.Logger().Error(fmt.Sprintf("Error for partition %s at offset %d", x.p.Name(), x.at.offset), "leader", f.id.leader, "err", err)

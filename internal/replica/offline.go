@@ -25,7 +25,7 @@ func (p *Partition) goOffline() {
 	p.mu.Lock()
 	p.log, p.leader = nil, false
 	p.progress.Lock()
-	p.followers = nil
+	p.followers, p.asked = nil, nil
 	p.progress.Unlock()
 	p.mu.Unlock()
 	p.wake()

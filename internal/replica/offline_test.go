@@ -42,3 +42,23 @@ func TestOfflinePartitions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Nobody copies a partition any more whose directory has failed, also where the controller has nothing to change about it.
+func TestOfflinePartitionsAreNotCopied(t *testing.T) {
+	w, p := following(t)
+	f := p.fetcher
+	copied := func() (n int) {
+		w.node.Do("look", func() { n = len(f.parts) })
+		w.sim.RunFor(10 * time.Second)
+		return n
+	}
+	if n := copied(); n != 1 {
+		t.Fatalf("%d partitions are copied", n)
+	}
+	w.Offline([]TopicPartition{p.Name()})
+	w.node.Do("the leader answers", func() { f.place(f.parts[0]) })
+	copied()
+	if n := copied(); n != 0 {
+		t.Errorf("%d partitions are copied", n)
+	}
+}
