@@ -120,11 +120,20 @@ func TestProduceWithoutAnswer(t *testing.T) {
 	if reason := n.acked0(part{"t", 0, batchOf(2)}); reason != "" {
 		t.Errorf("closed: %s", reason)
 	}
+	const prefix = "error during produce request with correlation id 5 from client id c with ack=0: "
 	reason := n.acked0(part{"t", 0, batchOf(1)}, part{"nowhere", 3, batchOf(1)})
-	if want := "produce request with acks=0 failed: nowhere-3 -> UNKNOWN_TOPIC_OR_PARTITION"; reason != want {
+	if want := prefix + "nowhere-3 -> UNKNOWN_TOPIC_OR_PARTITION"; reason != want {
 		t.Errorf("closed: %q, expected %q", reason, want)
 	}
-	if lines := n.logged("ack=0"); len(lines) != 1 || !strings.Contains(lines[0], "Closing connection due to error during produce request") {
+	long := make([]part, 1000)
+	for i := range long {
+		long[i] = part{strings.Repeat("x", 30_000), int32(i), batchOf(1)}
+	}
+	reason = n.acked0(long...)
+	if want := prefix + strings.Repeat("x", 300) + " -> UNKNOWN_TOPIC_OR_PARTITION and 999 more"; reason != want {
+		t.Errorf("closed: %d bytes: %.500q", len(reason), reason)
+	}
+	if lines := n.logged("ack=0"); len(lines) != 0 { // it is for the connection to say
 		t.Errorf("log: %q", lines)
 	}
 	n.send(produceRequest(1, part{"t", 0, batchOf(1)}), 9).check(t, "t-0 error 0 base 3 time -1 start 0 leader {-1 -1}")

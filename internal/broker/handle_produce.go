@@ -2,7 +2,7 @@ package broker
 
 import (
 	"errors"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/ottla-io/ottla/internal/image"
@@ -219,19 +219,26 @@ func (c *produceCall) endpoint(n node) {
 	c.resp.NodeEndpoints = append(c.resp.NodeEndpoints, protocol.ProduceResponseNodeEndpoint{NodeId: n.id, Host: n.host, Port: n.port, Rack: n.rack})
 }
 
-// hangUp ends the connection of a producer that asked for no answer, so that it notices the errors.
+// hangUp ends the connection of a producer that asked for no answer, so that it notices the errors. Why becomes a line in the log,
+// however many there were.
 func (c *produceCall) hangUp() {
-	var errs []string
+	var first string
+	n := 0
 	for _, t := range c.resp.Responses {
 		for _, p := range t.PartitionResponses {
-			if p.ErrorCode != 0 {
-				errs = append(errs, replica.TopicPartition{Topic: t.Name, Partition: p.Index}.String()+" -> "+kerr.Name(p.ErrorCode))
+			if p.ErrorCode == 0 {
+				continue
+			}
+			if n++; n == 1 {
+				first = fmt.Sprintf("%.300s -> %s", replica.TopicPartition{Topic: t.Name, Partition: p.Index}, kerr.Name(p.ErrorCode))
 			}
 		}
 	}
-	c.b.env.Logger().Info("Closing connection due to error during produce request with ack=0", "clientId", c.ctx.ClientID,
-		"correlationId", c.ctx.CorrelationID, "errors", strings.Join(errs, ", "))
-	c.ctx.CloseConn("produce request with acks=0 failed: " + strings.Join(errs, ", "))
+	if n > 1 {
+		first += fmt.Sprintf(" and %d more", n-1)
+	}
+	c.ctx.CloseConn(fmt.Sprintf("error during produce request with correlation id %d from client id %.100s with ack=0: %s",
+		c.ctx.CorrelationID, c.ctx.ClientID, first))
 }
 
 // leadership is who leads a partition and how clients of a listener reach it.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // serverLog writes log lines as Kafka's default layout does, so that what people grep for and cut out of them stays:
@@ -46,7 +47,7 @@ func (h *serverLog) WithGroup(string) slog.Handler { return h }
 // Handle writes one line, or several if the message has several.
 func (h *serverLog) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "[%s] %s %s", r.Time.Format("2006-01-02 15:04:05,000"), levelName(r.Level), r.Message)
+	fmt.Fprintf(&b, "[%s] %s %s", r.Time.Format("2006-01-02 15:04:05,000"), levelName(r.Level), plain(cut(r.Message)))
 	var attrs bytes.Buffer
 	attrs.WriteString(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
@@ -67,12 +68,46 @@ func appendAttr(b *bytes.Buffer, a slog.Attr) {
 	if b.Len() > 0 {
 		b.WriteString(", ")
 	}
-	v := a.Value.Resolve().String()
-	if v == "" || strings.ContainsAny(v, "\n\r\"") {
-		v = strconv.Quote(v) // nobody can forge a line of the log
+	v := cut(a.Value.Resolve().String())
+	if v == "" || strings.Contains(v, "\"") || strings.ContainsFunc(v, isControl) {
+		v = strconv.Quote(v)
 	}
 	b.WriteString(a.Key + "=" + v)
 }
+
+// Lines quote what clients send. Nobody shall forge a line, steer the terminal of who reads it, or fill the disk with one.
+
+// maxText bounds a message, and each value, in bytes.
+const maxText = 16 << 10
+
+// cut shortens what is too long and says so.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + fmt.Sprintf("... (%d bytes)", len(s))
+}
+
+// plain replaces control characters in a message by their escapes, but lets lines that begin with a tab follow the first one: a
+// line of the log begins with a bracket.
+func plain(s string) string {
+	if !strings.ContainsFunc(s, isControl) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		indented := r == '\n' && strings.HasPrefix(s[i+1:], "\t") || r == '\t'
+		if !isControl(r) || indented {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+func isControl(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
 func levelName(l slog.Level) string {
 	switch {

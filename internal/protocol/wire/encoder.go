@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unicode/utf8"
 
 	"github.com/ottla-io/ottla/internal/uuid"
 )
@@ -131,9 +132,12 @@ func (e *Encoder) String(s string, flex bool) {
 	e.b = append(e.b, s...)
 }
 
-// NullableString writes a string, or null for nil if null is set.
+// NullableString writes a string, or null for nil if null is set. Of messages about errors, which may quote what a
+// client sent, it writes as much as there is room for.
 func (e *Encoder) NullableString(field string, s *string, null, flex bool) {
 	switch {
+	case s != nil && field == "ErrorMessage":
+		e.String(cut(*s, MaxStringLen), flex)
 	case s != nil:
 		e.String(*s, flex)
 	case !null:
@@ -143,6 +147,17 @@ func (e *Encoder) NullableString(field string, s *string, null, flex bool) {
 	default:
 		e.Int16(-1)
 	}
+}
+
+// cut returns the first n bytes of s, or fewer where the last character would be torn.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // Bytes writes bytes; nil is empty.

@@ -156,3 +156,25 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// A message about an error quotes what a client sent, which may leave no room for the rest of it. Nothing else is cut.
+func TestErrorMessagesAreCut(t *testing.T) {
+	long := strings.Repeat("x", MaxStringLen-1) + "\u00f6 is no name"
+	for _, flex := range []bool{false, true} {
+		e := NewEncoder(nil)
+		e.NullableString("ErrorMessage", &long, true, flex)
+		b, err := e.Result("test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := NewDecoder(b)
+		if got := d.NullableString(true, flex); got == nil || *got != long[:MaxStringLen-1] || d.Remaining() > 0 {
+			t.Errorf("flexible %t: %d bytes, %v", flex, len(b), d.Err())
+		}
+		e = NewEncoder(nil)
+		e.NullableString("Name", &long, true, flex)
+		if _, err := e.Result("test", 0); err == nil {
+			t.Error("a name was cut, or was written too long")
+		}
+	}
+}
