@@ -29,6 +29,8 @@ type cluster struct {
 	sent     func(from *peer, to destination, req protocol.Request)
 	answered func(from *peer, to destination, req protocol.Request, resp protocol.Response, err error)
 	listener func(*peer) Listener
+	// watch stands between a quorum and its log; may be nil.
+	watch func(*peer, segments) segments
 	// features is what a peer says to ApiVersions; kraft.version 0 to 1 if it is nil.
 	features func(*peer) []protocol.ApiVersionsResponseSupportedFeatureKey
 	fail     func(format string, args ...any)
@@ -36,15 +38,17 @@ type cluster struct {
 
 // peer is one machine of a cluster, through all its lives.
 type peer struct {
-	c     *cluster
-	id    int32
-	name  string
-	voter bool
-	node  *sim.Node
-	cfg   Config
-	mem   *memorySegments
-	q     *Quorum // of this life; nil before it was opened
-	fault error   // that this life ended with
+	c       *cluster
+	id      int32
+	name    string
+	voter   bool
+	node    *sim.Node
+	cfg     Config
+	mem     *memorySegments
+	q       *Quorum // of this life; nil before it was opened
+	fault   error   // that this life ended with
+	badDisk bool    // it has given errors
+	leaving bool    // this life was asked to shut down
 }
 
 func directoryOf(id int32) uuid.UUID { return uuid.UUID{0: byte(id), 15: 1} }
@@ -110,7 +114,7 @@ func (c *cluster) format(p *peer, set *VoterSet) {
 
 // start begins a life, as an event of its machine.
 func (p *peer) start() {
-	p.q, p.fault = nil, nil
+	p.q, p.fault, p.leaving = nil, nil, false
 	node := p.node
 	node.Do("start", func() {
 		cfg := p.cfg
@@ -125,6 +129,9 @@ func (p *peer) start() {
 				p.broken("open log", err)
 				return
 			}
+		}
+		if p.c.watch != nil {
+			log = p.c.watch(p, log)
 		}
 		q, err := open(node, cfg, log)
 		if err != nil {
@@ -146,7 +153,7 @@ func (p *peer) start() {
 
 // broken ends a life because of its disk; that of a good disk is a bug.
 func (p *peer) broken(what string, err error) {
-	if p.node.Disk().Faults().SyncError == 0 {
+	if !p.badDisk {
 		p.c.fail("%s: %s: %v", p.name, what, err)
 	}
 	p.fault = err

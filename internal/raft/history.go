@@ -102,6 +102,16 @@ func (h *history) at(endOffset int64) (level int16, voters *VoterSet) {
 	return level, voters
 }
 
+// before is the voter set that the last one replaced, unless that is below an offset.
+func (h *history) before(offset int64) *VoterSet {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.voters); n > 1 && h.voters[n-1].offset >= offset {
+		return h.voters[n-2].value
+	}
+	return nil
+}
+
 const forever = int64(1<<63 - 1)
 
 // current is the level and the voter set in force: the log's, or the static one. at is the offset of the voter set;

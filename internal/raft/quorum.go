@@ -362,8 +362,12 @@ func (q *Quorum) voters() *VoterSet {
 	return voters
 }
 
-// isVoter reports whether this replica is in the voter set now.
-func (q *Quorum) isVoter() bool { return q.cfg.Voter && q.voters().Contains(q.cfg.key()) }
+// isVoter reports whether this replica is in the voter set now, or was until a change that may not be committed. Such a one still
+// stands for elections: the others may not have the change, need its vote, and cannot get it because its log is longer than theirs
+// (Raft's dissertation, 4.2.2). Its own vote does not count.
+func (q *Quorum) isVoter() bool {
+	return q.cfg.Voter && (q.voters().Contains(q.cfg.key()) || q.history.before(q.highWatermark).Contains(q.cfg.key()))
+}
 
 // LeaderAndEpoch is who leads, as this node knows it. Any goroutine.
 func (q *Quorum) LeaderAndEpoch() LeaderAndEpoch { return q.view.Load().leader }

@@ -133,6 +133,9 @@ func (w *World) Count(what string) { w.counts[what]++ }
 // Counted tells how often something happened.
 func (w *World) Counted(what string) int { return w.counts[what] }
 
+// AllCounts is a copy of everything counted.
+func (w *World) AllCounts() map[string]int { return maps.Clone(w.counts) }
+
 // Counts lists everything counted, sorted, as "what 12".
 func (w *World) Counts() []string {
 	var all []string
