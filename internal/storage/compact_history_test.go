@@ -248,12 +248,12 @@ func (c *compactHistory) verify() {
 	}
 	c.do(func() {
 		got, err := c.readAll()
-		if err != nil {
-			c.fail("read: %w", err)
+		if c.refused("read", err) {
 			return
 		}
 		c.checkBatches(got)
 		c.checkSegments()
+		c.checkEpochStarts()
 		c.high = c.end
 		c.l.SetHighWatermark(c.end)
 		stable := c.l.LastStableOffset()
@@ -308,6 +308,19 @@ func (c *compactHistory) checkSegments() {
 		})
 		if err != nil {
 			c.fail("scan: %w", err)
+		}
+	}
+}
+
+// checkEpochStarts looks whether leader epochs end where the first batch of the next was written, be it there or not.
+func (c *compactHistory) checkEpochStarts() {
+	for i := 1; i < len(c.batches); i++ {
+		before, b := c.batches[i-1], c.batches[i]
+		if before.LeaderEpoch() == b.LeaderEpoch() {
+			continue
+		}
+		if e, end := c.l.EndOffsetForEpoch(before.LeaderEpoch()); e != before.LeaderEpoch() || end != b.BaseOffset() {
+			c.fail("epoch %d is said to end at %d (epoch %d), it ends at %d", before.LeaderEpoch(), end, e, b.BaseOffset())
 		}
 	}
 }
