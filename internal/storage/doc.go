@@ -10,9 +10,10 @@
 //
 // Where to start: log.go is what a log is made of, append.go and read.go the two ways through it, load.go what
 // happens when it is opened, manager.go and directory.go the directories, open_files.go who has which file open, check.go a look at
-// everything without touching it. Locks: Manager.changes, then Log.flushMu, Log.mu, Manager.mu; those of indexes and files come last.
+// everything without touching it, cleaner.go compaction. Locks: Manager.changes, then Log.cleanMu, Log.flushMu, Log.mu, Manager.mu;
+// those of indexes and files come last.
 //
 // Sources: KIP-32, KIP-33 (time index), KIP-98 (producer state, transaction index), KIP-101 and KIP-279 (leader epochs),
 // KIP-107 (log start offset), KIP-112 and KIP-858 (several directories), KIP-516 (partition.metadata), KIP-966 (clean
-// shutdown).
+// shutdown); compaction: KIP-58, KIP-354, KIP-534.
 package storage
