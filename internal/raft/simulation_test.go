@@ -507,10 +507,37 @@ func (s *simulation) settle() {
 	if !agree {
 		s.stuck("not all agree a minute after the last fault")
 	}
+	if p := s.leader(); p != nil && !p.q.Voters().Contains(p.cfg.key()) {
+		s.stuck(p.name + " leads, and was removed")
+	}
 	for _, p := range s.living {
 		if r := s.readers[p.id]; r.sum != s.l.sumBelow(r.next) {
 			s.l.fail("I6: %s has another state", p.name)
 		}
+	}
+}
+
+// returnOne cuts one voter off and lets it come back: a healthy leader goes on leading (KIP-996).
+func (s *simulation) returnOne() {
+	l := s.leader()
+	before := l.q.election.Epoch
+	for _, p := range s.peers {
+		if p == l || !l.q.Voters().Contains(p.cfg.key()) {
+			continue
+		}
+		for _, o := range s.peers {
+			if o != p {
+				s.world.Cut(o.name, p.name)
+				s.world.Cut(p.name, o.name)
+			}
+		}
+		s.run(8*time.Second, nil)
+		s.world.HealAll()
+		s.run(5*time.Second, nil)
+		if now := s.leader(); now != l || l.q.election.Epoch != before {
+			s.stuck(fmt.Sprintf("%s led epoch %d until %s, which had been cut off, came back", l.name, before, p.name))
+		}
+		return
 	}
 }
 
@@ -644,6 +671,7 @@ func runSimulation(t *testing.T, seed uint64, counts map[string]int) (hash uint6
 	if p := s.leader(); len(s.living) == len(s.peers) && p != nil && p.q.Voters().Len() >= 3 && s.wiped == nil && p.q.Voters().Contains(p.cfg.key()) {
 		s.loseLeader()
 		s.settle()
+		s.returnOne()
 	}
 	s.shutdown()
 	counts["epochs"] += len(s.l.leaders)
