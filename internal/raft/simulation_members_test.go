@@ -78,7 +78,7 @@ func (s *simulation) changeAnswered(what string, code int16) {
 // wipe takes a machine's disk away; it comes back with an empty one, the same id and another directory id. Of four voters and more
 // one may go, whatever change is under way: a majority is left.
 func (s *simulation) wipe(p *peer) {
-	if s.kraft == 0 || s.wiped != nil || !p.cfg.Voter {
+	if s.kraft == 0 || s.wiped != nil || !p.cfg.Voter || len(s.check.logs) < len(s.peers) {
 		return
 	}
 	for _, w := range s.check.logs {
@@ -102,7 +102,7 @@ func (s *simulation) wipe(p *peer) {
 	s.wiped = p
 }
 
-// alive chooses who comes back after the faults: usually everybody, sometimes only a majority of every voter set that may be in
+// survivors chooses who comes back after the faults: usually everybody, sometimes only a majority of every voter set that may be in
 // force, and the others stay dead for good.
 func (s *simulation) survivors() []*peer {
 	all := append([]*peer(nil), s.peers...)

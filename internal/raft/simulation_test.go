@@ -558,7 +558,7 @@ func (s *simulation) stuck(what string) {
 var (
 	firstSeed   = flag.Uint64("seed", 0, "the first seed of the simulation")
 	traceLength = flag.Int("events", 400, "how many events a failed simulation shows")
-	seedCount   = flag.Uint64("seeds", 1000, "how many seeds to simulate")
+	seedCount   = flag.Uint64("seeds", 800, "how many seeds to simulate")
 )
 
 // shutdown ends all nodes in order, one after the other; each must come to its end.
@@ -572,7 +572,7 @@ func (s *simulation) shutdown() {
 	}
 }
 
-// mustHappen is what a run of a thousand seeds shows, or the simulation does not do its work.
+// mustHappen is what a run of some hundred seeds shows, or the simulation does not do its work.
 var mustHappen = []string{
 	"crash", "kill", "freeze", "link cut", "leader cut off", "halves", "one sees all", "clock step", "clock drift", "disk goes bad", "disk nearly full",
 	"fault", "disk lost", "machine replaced", "stays dead", "resigned", "shut down in order", "request sent again later", "frame late", "frame lost and sent again",
@@ -605,7 +605,7 @@ func TestSimulation(t *testing.T) {
 		t.Logf("%8d %s", counts[what], what)
 	}
 	t.Logf("%d seeds, %.1f hours of clusters, %.0f in an hour", seeds, simulated.Hours(), simulated.Hours()/time.Since(began).Hours())
-	if seeds < 1000 {
+	if seeds < 800 {
 		return
 	}
 	for _, what := range mustHappen {
