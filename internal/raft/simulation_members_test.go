@@ -89,6 +89,7 @@ func (s *simulation) wipe(p *peer) {
 	s.world.Count("disk lost")
 	p.crash()
 	s.check.forget(p)
+	p.node.Disk().SetFaults(withoutErrors(p.node.Disk().Faults())) // those were the old disk's
 	for _, name := range p.node.Disk().Files() {
 		if err := p.node.Disk().RemoveFile(name); err != nil {
 			s.fail("%s: lose %s: %v", p.name, name, err)

@@ -93,8 +93,9 @@ func (q *Quorum) canGrant(k ReplicaKey, upToDate, preVote bool) bool {
 		}
 		return q.election.LeaderID == NoNode && upToDate
 	case *follower:
-		// Whoever has a working leader does not help to depose it.
-		return preVote && upToDate && !s.hasFetched
+		// Whoever has a working leader does not help to depose it. One that is no voter, as far as it knows, goes on following a
+		// leader that is gone; others may need its vote all the same.
+		return preVote && upToDate && (!s.hasFetched || q.env.Monotonic() >= s.fetchBy)
 	case *candidate, *resigned:
 		return preVote && upToDate
 	case *leader:
