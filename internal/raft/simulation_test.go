@@ -183,13 +183,16 @@ type simFaults struct {
 func newSimulation(t *testing.T, seed uint64, voters, observers, standbys int, onDisk bool) *simulation {
 	s := &simulation{t: t, readers: map[int32]*reader{}}
 	o := sim.Options{TraceLength: *traceLength}
+	if *seedCount == 1 {
+		o.Describe = describeFrame
+	}
 	if onDisk {
 		o.Disk = sim.DiskFaults{Torn: 0.4, Garbled: 0.6, Slow: 0.001}
 	}
 	w := sim.NewWorld(seed, o)
 	fail := func(format string, args ...any) {
 		w.Report(t.Output(), *traceLength)
-		t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...)
+		t.Fatalf("seed %d: "+format+"\nagain: go test ./internal/raft -run 'TestSimulation$' -seeds 1 -seed %d -events 2000", append(append([]any{seed}, args...), seed)...)
 	}
 	s.l = &ledger{leaders: map[int32]int32{}, voted: map[string]int32{}, fail: fail}
 	s.cluster = &cluster{world: w, kraft: int16(min(w.Workload.IntN(3), 1)), onDisk: onDisk, fail: fail, standbys: standbys}
@@ -588,7 +591,7 @@ var mustHappen = []string{
 //
 //	go test ./internal/raft -run 'TestSimulation$' -v -seed 1000 -seeds 100000 -timeout 0
 //
-// A seed that fails fails again with -seed N -seeds 1; -events N shows more of it.
+// A seed that fails fails again with -seed N -seeds 1, and then the trace tells the requests; -events N shows more of it.
 func TestSimulation(t *testing.T) {
 	first, seeds := *firstSeed, *seedCount
 	if testing.Short() {
