@@ -10,15 +10,15 @@ import (
 // describeFrame tells what a request is, for the trace of a seed that is looked at alone. Answers begin with a small number, which no
 // key of a request here looks like; they stay what they are.
 func describeFrame(frame []byte) string {
-	size := fmt.Sprintf("%d B", len(frame))
+	const other = "answer"
 	if len(frame) < 8 || frame[0] != 0 || frame[1] == 0 {
-		return size
+		return other
 	}
 	key, version := int16(frame[1]), int16(frame[2])<<8|int16(frame[3])
 	req := protocol.NewRequest(key)
 	h, d := protocol.NewRequestHeader(), wire.NewDecoder(append([]byte(nil), frame...))
 	if req == nil || h.Decode(d, protocol.RequestHeaderVersion(key, version)) != nil || req.Decode(d, version) != nil {
-		return size
+		return other
 	}
 	switch r := req.(type) {
 	case *protocol.VoteRequest:
@@ -37,5 +37,5 @@ func describeFrame(frame []byte) string {
 	case *protocol.ApiVersionsRequest:
 		return "ApiVersions"
 	}
-	return size
+	return other
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -177,7 +178,7 @@ type simulation struct {
 
 // simFaults are chances per step of about 100 ms, and stale per request.
 type simFaults struct {
-	crash, kill, crashAfter, cut, partition, freeze, snapshot, resign, shutdown, clock, drift, disk, members, wipe, stale float64
+	crash, kill, crashAfter, cut, partition, freeze, snapshot, resign, shutdown, clock, drift, disk, members, wipe, stale, damage float64
 }
 
 func newSimulation(t *testing.T, seed uint64, voters, observers, standbys int, onDisk bool) *simulation {
@@ -274,6 +275,9 @@ func (s *simulation) step() {
 	f := s.faults
 	switch alive := p.node.Alive(); {
 	case !alive && w.Crashes.Chance(0.2):
+		if w.Crashes.Chance(f.damage) {
+			s.damage(p)
+		}
 		p.restart()
 	case !alive:
 	case w.Crashes.Chance(f.crash):
@@ -335,6 +339,42 @@ func (s *simulation) breakDisk(p *peer) {
 	p.badDisk = true
 	s.world.Count("disk goes bad")
 	p.node.Disk().SetFaults(f)
+}
+
+// damage spoils a small file of a machine that is down: one that the log can make again. What cannot be made again, quorum-state and
+// the snapshots, is not touched: without them a node must not vote.
+func (s *simulation) damage(p *peer) {
+	r := s.world.Disks
+	var names []string
+	for _, name := range p.node.Disk().Files() {
+		switch filepath.Ext(name) {
+		case ".index", ".timeindex":
+			names = append(names, name)
+		case "":
+			if filepath.Base(name) == "leader-epoch-checkpoint" {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	name := names[r.IntN(len(names))]
+	b, err := p.node.Disk().ReadFile(name)
+	what := []string{"lost", "emptied", "cut"}[r.IntN(3)]
+	switch {
+	case err != nil:
+	case what == "lost":
+		err = p.node.Disk().RemoveFile(name)
+	case what == "emptied":
+		err = p.node.Disk().WriteFile(name, nil, 0o644)
+	default:
+		err = p.node.Disk().WriteFile(name, b[:r.IntN(len(b)+1)], 0o644)
+	}
+	if err != nil {
+		s.fail("%s: damage %s: %v", p.name, name, err)
+	}
+	s.world.Count("file " + what)
 }
 
 // cutSomething cuts links in every shape: one direction, one machine, halves, and a machine that sees all while the others do not
@@ -561,7 +601,7 @@ func (s *simulation) stuck(what string) {
 var (
 	firstSeed   = flag.Uint64("seed", 0, "the first seed of the simulation")
 	traceLength = flag.Int("events", 400, "how many events a failed simulation shows")
-	seedCount   = flag.Uint64("seeds", 800, "how many seeds to simulate")
+	seedCount   = flag.Uint64("seeds", 600, "how many seeds to simulate")
 )
 
 // shutdown ends all nodes in order, one after the other; each must come to its end.
@@ -579,7 +619,7 @@ func (s *simulation) shutdown() {
 var mustHappen = []string{
 	"crash", "kill", "freeze", "link cut", "leader cut off", "halves", "one sees all", "clock step", "clock drift", "disk goes bad", "disk nearly full",
 	"fault", "disk lost", "machine replaced", "stays dead", "resigned", "shut down in order", "request sent again later", "frame late", "frame lost and sent again",
-	"connection reset", "dial failed", "page torn at a crash", "page garbled at a crash", "snapshot", "snapshot fetched", "log replaced by a snapshot", "log cleaned",
+	"connection reset", "dial failed", "file lost", "file emptied", "file cut", "page torn at a crash", "page garbled at a crash", "snapshot", "snapshot fetched", "log replaced by a snapshot", "log cleaned",
 	"diverged", "truncated", "voter set changed", "voter set truncated", "voter add acknowledged", "voter add refused: REQUEST_TIMED_OUT", "voter remove acknowledged",
 	"voter remove refused: REQUEST_TIMED_OUT", "leader asked to remove itself",
 }
@@ -608,7 +648,7 @@ func TestSimulation(t *testing.T) {
 		t.Logf("%8d %s", counts[what], what)
 	}
 	t.Logf("%d seeds, %.1f hours of clusters, %.0f in an hour", seeds, simulated.Hours(), simulated.Hours()/time.Since(began).Hours())
-	if seeds < 800 {
+	if seeds < 600 {
 		return
 	}
 	for _, what := range mustHappen {
@@ -644,11 +684,11 @@ func (s *simulation) swarm() {
 	s.faults = simFaults{
 		crash: maybe(0.03), kill: maybe(0.03), crashAfter: maybe(0.05), cut: maybe(0.06), partition: maybe(0.06), freeze: maybe(0.03),
 		snapshot: maybe(0.2), resign: maybe(0.05), shutdown: maybe(0.02), clock: maybe(0.02), drift: maybe(0.02), disk: maybe(0.01),
-		members: maybe(0.2), wipe: maybe(0.02), stale: maybe(0.02),
+		members: maybe(0.2), wipe: maybe(0.02), stale: maybe(0.02), damage: maybe(0.3),
 	}
 	s.world.SetNetworkFaults(sim.NetworkFaults{Late: maybe(0.01), Lose: maybe(0.02), Reset: maybe(0.005), DialFail: maybe(0.1)})
 	if !s.onDisk {
-		s.faults.disk = 0
+		s.faults.disk, s.faults.damage = 0, 0
 	}
 }
 
