@@ -541,6 +541,9 @@ func (s *simulation) settle() {
 	agree := false
 	for range 6 { // a leader may leave with what it was given: one that was removed, or resigns late
 		if p := s.leader(); p != nil {
+			if s.strayed(p) {
+				p.q.Resign(p.q.election.Epoch)
+			}
 			s.append(p)
 		}
 		if agree = s.run(10*time.Second, all); agree {
@@ -558,6 +561,18 @@ func (s *simulation) settle() {
 			s.l.fail("I6: %s has another state", p.name)
 		}
 	}
+}
+
+// strayed reports whether an observer is in a later epoch than the leader: it heard of it from a candidate that then died. As with
+// Kafka, fetches of a later epoch move nobody, and so it waits for the next election, which need not come by itself.
+func (s *simulation) strayed(leader *peer) bool {
+	for _, p := range s.living {
+		if p.q.election.Epoch > leader.q.election.Epoch && !p.q.isVoter() {
+			s.world.Count("observer waits for the next election")
+			return true
+		}
+	}
+	return false
 }
 
 // returnOne cuts one voter off and lets it come back: a healthy leader goes on leading (KIP-996).
