@@ -567,7 +567,7 @@ func (s *simulation) settle() {
 // Kafka, fetches of a later epoch move nobody, and so it waits for the next election, which need not come by itself.
 func (s *simulation) strayed(leader *peer) bool {
 	for _, p := range s.living {
-		if p.q.election.Epoch > leader.q.election.Epoch && !p.q.isVoter() {
+		if p.q != nil && p.q.election.Epoch > leader.q.election.Epoch && !p.q.isVoter() {
 			s.world.Count("observer waits for the next election")
 			return true
 		}
