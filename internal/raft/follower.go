@@ -148,6 +148,9 @@ func (q *Quorum) sendFetch(f *follower) {
 		return
 	}
 	to, ok := q.destination(q.election.LeaderID, q.leaderEndpoints)
+	if f.snapshot != nil && f.failures > 0 && q.env.Monotonic() >= f.fetchBy {
+		q.dropFetchedSnapshot(f) // whoever leads now may have another one
+	}
 	if f.failures%2 == 1 && f.snapshot == nil {
 		// The leader cannot be reached: perhaps somebody knows a newer one.
 		if other, found := q.nextBootstrap(); found {

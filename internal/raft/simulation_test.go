@@ -673,6 +673,14 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// Seeds that have found something, in the simulation of their time: a node that is a voter for the others only and clings to a dead
+// leader; an observer ahead of its leader's epoch; an observer whose leader died in the middle of a snapshot.
+func TestSimulationFormerFindings(t *testing.T) {
+	for _, seed := range []uint64{3056, 20652, 20839} {
+		runSimulation(t, seed, map[string]int{})
+	}
+}
+
 // One seed is one history, to the byte.
 func TestSimulationRepeats(t *testing.T) {
 	for seed := range uint64(16) {
