@@ -477,6 +477,9 @@ func (s *simulation) snapshot(p *peer) {
 		return
 	}
 	p.node.Do("snapshot", func() {
+		if q.failed {
+			return // shut down
+		}
 		w, err := q.CreateSnapshot(SnapshotID{r.next, r.epoch}, p.node.Now().UnixMilli())
 		if err != nil {
 			p.broken(fmt.Sprintf("create snapshot at %d-%d", r.next, r.epoch), err)
