@@ -80,8 +80,9 @@ func (b *Broker) coordinator(ctx *rpc.Context, keyType int8, key string) (node, 
 		b.createTopics(nil, group.OffsetsTopic)
 		return noNode, kerr.CoordinatorNotAvailable
 	}
-	p := topic.Partition(group.PartitionFor(key, int32(len(topic.Partitions))))
-	if p == nil || p.Leader == image.NoLeader {
+	index := group.PartitionFor(key, int32(len(topic.Partitions)))
+	p := topic.Partition(index)
+	if p == nil || p.Leader == image.NoLeader || !b.leads(topic.Name, index, p.Leader) {
 		return noNode, kerr.CoordinatorNotAvailable
 	}
 	n, ok := reachable(img.Cluster.Broker(p.Leader), ctx.Listener)

@@ -321,27 +321,39 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// What Metadata names can be used: partitions, coordinators and settings are there before handlers see the image.
-func TestImageIsSeenLast(t *testing.T) {
+// A broker is not named as the leader of what it has not made yet, although it knows already that it leads that.
+func TestLeaderOfWhatIsNotThereYet(t *testing.T) {
 	n := runNode(t)
-	before, told := n.broker.Image(), 0
+	topic, told := group.OffsetsTopic, 0
+	metadata := func() (code int16, leader int32) {
+		req := protocol.NewMetadataRequest()
+		req.Topics = []protocol.MetadataRequestTopic{{Name: &topic}}
+		n.broker.Metadata(&rpc.Context{APIVersion: 9, Listener: "PLAINTEXT"}, req, func(r *protocol.MetadataResponse) {
+			p := r.Topics[0].Partitions[0]
+			code, leader = p.ErrorCode, p.LeaderId
+		})
+		return code, leader
+	}
+	find := func() (code int16) {
+		req := protocol.NewFindCoordinatorRequest()
+		req.Key = "g"
+		n.broker.FindCoordinator(&rpc.Context{APIVersion: 2, Listener: "PLAINTEXT"}, req, func(r *protocol.FindCoordinatorResponse) { code = r.ErrorCode })
+		return code
+	}
 	n.told.during = func() {
 		told++
-		if n.broker.Image() != before {
-			t.Error("handlers see an image that is not in force")
+		if code, leader := metadata(); code != 5 || leader != -1 || find() != 15 {
+			t.Errorf("before the partition is there: error %d, leader %d, error %d of its coordinator", code, leader, find())
 		}
 	}
-	n.createTopic(group.OffsetsTopic, 1)
-	if told != 2 || n.broker.Image().Topics.ByName(group.OffsetsTopic) == nil { // partitions and coordinators
-		t.Errorf("told %d times; the topic is %v", told, n.broker.Image().Topics.ByName(group.OffsetsTopic))
+	n.createTopic(topic, 1)
+	if code, leader := metadata(); told != 1 || code != 0 || leader != 1 || find() != 0 {
+		t.Errorf("told %d times; then error %d, leader %d, error %d of its coordinator", told, code, leader, find())
 	}
-	before = n.broker.Image()
-	value := "5000"
-	alter := protocol.NewIncrementalAlterConfigsRequest()
-	alter.Resources = []alterResource{{ResourceType: 2, ResourceName: group.OffsetsTopic, Configs: []alterConfig{{Name: "retention.ms", Value: &value}}}}
-	n.forward(alter, 1)
-	n.world.RunFor(10 * time.Millisecond)
-	if told != 3 || n.broker.Image() == before {
-		t.Errorf("told %d times", told)
+	n.told.during = func() {
+		if code, leader := metadata(); code != 0 || leader != 1 {
+			t.Errorf("while another topic comes: error %d, leader %d", code, leader)
+		}
 	}
+	n.createTopic("other", 1)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/ottla-io/ottla/internal/raft"
 )
 
-// publisher makes the broker what a new image says. Order: partitions begin and end, then coordinators do (they need the partitions),
-// then settings change, and then handlers see the image: a leader that Metadata names takes what it is sent. (Kafka shows the image
-// first, and answers NOT_LEADER_OR_FOLLOWER until the partitions are there.)
+// publisher makes the broker what a new image says. Order: handlers see the image, then partitions begin and end, then coordinators
+// do (they need the partitions), then settings change. Meanwhile Metadata and FindCoordinator do not name this broker as the leader of
+// what is not there yet; see Broker.leads.
 type publisher struct {
 	b         *Broker
 	published func() // after the first update
@@ -27,6 +27,9 @@ func (p *publisher) OnControllerChange(raft.LeaderAndEpoch) {}
 // OnMetadataUpdate acts on a new image.
 func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.Manifest) {
 	b := p.b
+	b.applying.Store(true)
+	defer b.applying.Store(false)
+	b.img.Store(img)
 	if !p.seen {
 		b.env.Logger().Info(fmt.Sprintf("Publishing initial metadata at offset OffsetAndEpoch[offset=%d, epoch=%d] with metadata.version %s.",
 			img.Provenance.Offset, img.Provenance.Epoch, img.Features.MetadataVersion()))
@@ -40,7 +43,6 @@ func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.M
 	if topics := topicsToReconfigure(d, img, b.id); len(topics) > 0 {
 		b.replicas.ConfigsChanged(topics, img)
 	}
-	b.img.Store(img)
 	for _, name := range d.Features() {
 		b.env.Logger().Info(fmt.Sprintf("Feature %s has been updated to version %d", name, img.Features.Level(name)))
 	}

@@ -119,13 +119,11 @@ func (r *told) Apply(d *image.Delta, img *image.Image) {
 }
 
 func (r *told) ConfigsChanged(topics []string, img *image.Image) {
-	r.during()
 	r.data.ConfigsChanged(topics, img)
 	r.lines = append(r.lines, "configs of "+strings.Join(topics, " "))
 }
 
 func (r *told) OnElection(p, epoch int32) {
-	r.during()
 	r.lines = append(r.lines, fmt.Sprintf("elected %d epoch %d", p, epoch))
 }
 
