@@ -46,8 +46,8 @@ func (n *node) create(name string, partitions int32, settings ...string) uuid.UU
 		n.t.Fatalf("create %s: error %d", name, r.ErrorCode)
 	}
 	n.eventually(name, func() bool {
-		t := n.metadata(9, metadataRequest(false, name)).Topics[0]
-		return t.ErrorCode == 0 && len(t.Partitions) == int(partitions) && t.Partitions[0].LeaderId == 1
+		m := n.metadata(9, metadataRequest(false, name))
+		return topicsText(m) == fmt.Sprintf("%s:0:%d", name, partitions) && led(m)
 	})
 	if *kafka { // there a leader has a name before it has its partitions
 		n.eventually(name, func() bool { return strings.HasPrefix(n.listOffset(7, name, 0, -1), "0 ") })
@@ -145,9 +145,9 @@ func TestRecreate(t *testing.T) {
 	is(t, "create at once", n.tryCreate(false, newTopic("again", 1)).Topics[0].ErrorCode, 0)
 	var fresh uuid.UUID
 	n.eventually("the new topic", func() bool {
-		m := n.metadata(12, metadataRequest(false, "again")).Topics[0]
-		fresh = m.TopicId
-		return m.ErrorCode == 0 && fresh != old && len(m.Partitions) == 1 && m.Partitions[0].LeaderId == 1
+		m := n.metadata(12, metadataRequest(false, "again"))
+		fresh = m.Topics[0].TopicId
+		return topicsText(m) == "again:0:1" && fresh != old && led(m)
 	})
 	is(t, "first offset of the new topic", n.produce("again", 0, batch(1)).BaseOffset, 0)
 
@@ -171,4 +171,15 @@ func TestRecreate(t *testing.T) {
 	c.Topics[0].TopicId = old
 	is(t, "commit by the old id", ask[*protocol.OffsetCommitResponse](n.dial(), 10, c).Topics[0].Partitions[0].ErrorCode, 100)
 	n.eventually("the group forgets", func() bool { return n.committed("group", "again") == -1 })
+}
+
+// Thousands of partitions at once do not run into the time-out of the request.
+func TestManyPartitions(t *testing.T) {
+	n := start(t)
+	is(t, "error", n.tryCreate(false, newTopic("wide", 2_000)).Topics[0].ErrorCode, 0)
+	n.eventually("leaders", func() bool {
+		m := n.metadata(9, metadataRequest(false, "wide"))
+		return topicsText(m) == "wide:0:2000" && led(m)
+	})
+	is(t, "error of a produce to the last", n.produce("wide", 1_999, batch(1)).ErrorCode, 0)
 }

@@ -123,6 +123,7 @@ func performance(t *testing.T, c *servertest.Cluster, kafka func(*testing.T, str
 	kafka(t, topicCommand, "--create", "--topic", "perf", "--partitions", "3")
 	out := kafka(t, "org.apache.kafka.tools.ProducerPerformance", "--topic", "perf", "--num-records", strconv.Itoa(n), "--record-size", "100", "--throughput", "-1")
 	wants(t, out, fmt.Sprintf(`(?m)^%d records sent`, n))
+	t.Log(regexp.MustCompile(fmt.Sprintf(`(?m)^%d records sent.*`, n)).FindString(out))
 	out = kafka(t, "org.apache.kafka.tools.ConsumerPerformance", "--topic", "perf", "--num-records", strconv.Itoa(n))
 	wants(t, out, fmt.Sprintf(`, %d, `, n))
 	total := 0
