@@ -181,5 +181,7 @@ func TestManyPartitions(t *testing.T) {
 		m := n.metadata(9, metadataRequest(false, "wide"))
 		return topicsText(m) == "wide:0:2000" && led(m)
 	})
-	is(t, "error of a produce to the last", n.produce("wide", 1_999, batch(1)).ErrorCode, 0)
+	if !*kafka { // whose leaders have a name before they have their partitions
+		is(t, "error of a produce to the last", n.produce("wide", 1_999, batch(1)).ErrorCode, 0)
+	}
 }
