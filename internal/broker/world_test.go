@@ -70,12 +70,13 @@ func (q *memoryQuorum) SchedulePreparedAppend() {
 	}
 }
 
-func (q *memoryQuorum) Resign(int32)                        {}
-func (q *memoryQuorum) LeaderAndEpoch() raft.LeaderAndEpoch { return q.leader }
-func (q *memoryQuorum) LogEndOffset() int64                 { return q.end }
-func (q *memoryQuorum) HighWatermark() int64                { return q.end }
-func (q *memoryQuorum) KRaftVersion() int16                 { return 1 }
-func (q *memoryQuorum) Voters() *raft.VoterSet              { return nil }
+func (q *memoryQuorum) Resign(int32)                                 {}
+func (q *memoryQuorum) LeaderAndEpoch() raft.LeaderAndEpoch          { return q.leader }
+func (q *memoryQuorum) LogEndOffset() int64                          { return q.end }
+func (q *memoryQuorum) HighWatermark() int64                         { return q.end }
+func (q *memoryQuorum) UpgradeKRaftVersion(int32, int16, bool) error { return nil }
+func (q *memoryQuorum) KRaftVersion() int16                          { return 1 }
+func (q *memoryQuorum) Voters() *raft.VoterSet                       { return nil }
 
 func (q *memoryQuorum) AddRaftVoter(_ *rpc.Context, _ *protocol.AddRaftVoterRequest, respond func(*protocol.AddRaftVoterResponse)) {
 	respond(protocol.NewAddRaftVoterResponse())

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,12 +100,8 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 		// What lives is small and what is thrown away is large: with Go's default the collector would run all the time.
 		debug.SetGCPercent(gcPercent)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
 	faults := make(chan error, 1)
-	n, err := node.Open(node.Options{Env: e, Config: cfg, Hostname: host, OnFault: func(err error) {
+	n, err := node.Open(node.Options{Env: e, Config: cfg, Hostname: canonicalHostname(), OnFault: func(err error) {
 		select {
 		case faults <- err:
 		default: // the first one is the cause
@@ -113,6 +111,23 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 		return advised(err, cfg, settings)
 	}
 	return runNode(n, faults)
+}
+
+// canonicalHostname is what listeners without a host are advertised as: the full name of the machine, as name servers know it, else the
+// one it has itself.
+func canonicalHostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if addresses, err := net.DefaultResolver.LookupHost(ctx, host); err == nil && len(addresses) > 0 {
+		if names, err := net.DefaultResolver.LookupAddr(ctx, addresses[0]); err == nil && len(names) > 0 {
+			return strings.TrimSuffix(names[0], ".")
+		}
+	}
+	return host
 }
 
 // runNode starts a node and shuts it down at the first signal. A second signal does not wait.

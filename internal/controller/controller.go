@@ -20,6 +20,9 @@ type Quorum interface {
 	LeaderAndEpoch() raft.LeaderAndEpoch
 	LogEndOffset() int64
 	KRaftVersion() int16
+	// UpgradeKRaftVersion appends the new level before it returns; what is appended later is committed later. Errors:
+	// raft.ErrNotLeader, raft.ErrEpochFenced, *raft.UpgradeError.
+	UpgradeKRaftVersion(epoch int32, level int16, validateOnly bool) error
 	Voters() *raft.VoterSet
 }
 

@@ -97,14 +97,7 @@ func (f *features) update(req *protocol.UpdateFeaturesRequest, version int16, s 
 		proposed[u.Feature] = u.MaxVersionLevel
 	}
 	for _, u := range req.FeatureUpdates {
-		kind := u.UpgradeType
-		if version == 0 {
-			kind = upgrade
-			if u.AllowDowngrade {
-				kind = safeDowngrade
-			}
-		}
-		rec, err := f.updateOne(u.Feature, u.MaxVersionLevel, kind, proposed, s, kraftVersion)
+		rec, err := f.updateOne(u.Feature, u.MaxVersionLevel, upgradeKind(&u, version), proposed, s, kraftVersion)
 		if err != nil {
 			f.log.Warn(err.message)
 			return nil, err
@@ -114,6 +107,17 @@ func (f *features) update(req *protocol.UpdateFeaturesRequest, version int16, s 
 		}
 	}
 	return records, nil
+}
+
+// upgradeKind is which way an update goes. Version 0 only said whether it may go down.
+func upgradeKind(u *protocol.UpdateFeaturesRequestFeatureUpdateKey, version int16) int8 {
+	switch {
+	case version > 0:
+		return u.UpgradeType
+	case u.AllowDowngrade:
+		return safeDowngrade
+	}
+	return upgrade
 }
 
 func (f *features) updateOne(name string, level int16, kind int8, proposed map[string]int16, s support, kraftVersion int16) (metadata.Record, *apiError) {
@@ -140,12 +144,10 @@ func (f *features) updateOne(name string, level int16, kind int8, proposed map[s
 		return invalid("Can't downgrade to a newer version.")
 	case name == metadata.FeatureMetadata:
 		return f.updateMetadataVersion(metadata.Version(level), kind == unsafeDowngrade)
-	case name == metadata.FeatureKRaft && level < current:
+	case name == metadata.FeatureKRaft && kind != upgrade && level != current:
 		return invalid("Can't downgrade the version of this feature.")
-	case name == metadata.FeatureKRaft && level == current:
+	case name == metadata.FeatureKRaft: // raft's records, not ours
 		return nil, nil
-	case name == metadata.FeatureKRaft:
-		return invalid("The quorum's kraft.version cannot be raised through this controller.")
 	}
 	if problem := dependencyProblem(name, level, proposed); problem != "" {
 		return invalid(problem)

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/metadata"
 	"github.com/ottla-io/ottla/internal/protocol"
+	"github.com/ottla-io/ottla/internal/raft"
 	"github.com/ottla-io/ottla/internal/rpc"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
@@ -133,7 +135,8 @@ func (c *Controller) AllocateProducerIds(_ *rpc.Context, req *protocol.AllocateP
 
 // UpdateFeatures is key 57, versions 0–2. v1: upgrade types, validate only (KIP-778). v2: no answers by feature.
 // Path: features.go update → FeatureLevelRecords, and settings that ELR needs first → stable → answer.
-// Errors: 95 with the first feature's problem, 41, 7.
+// kraft.version is the quorum's: it writes the level and the voters itself (KIP-853).
+// Errors: 95 with the first feature's problem, 41, 7; -1 while a voter has not told its directory.
 func (c *Controller) UpdateFeatures(ctx *rpc.Context, req *protocol.UpdateFeaturesRequest, respond func(*protocol.UpdateFeaturesResponse)) {
 	version := ctx.APIVersion
 	appendWrite(c, "updateFeatures", 0, func() (Result[struct{}], error) {
@@ -169,7 +172,26 @@ func (c *Controller) updateFeatures(req *protocol.UpdateFeaturesRequest, version
 			records = append(s.configs.elrSafety(), records...)
 		}
 	}
+	for _, u := range req.FeatureUpdates {
+		if u.Feature != metadata.FeatureKRaft || upgradeKind(&u, version) != upgrade {
+			continue
+		}
+		if err := c.upgradeKRaftVersion(u.MaxVersionLevel, req.ValidateOnly); err != nil {
+			return nil, err
+		}
+		// The answer waits for this one, which is committed after the new level.
+		records = append(records, metadata.Versioned{Record: metadata.NewNoOpRecord()})
+	}
 	return records, nil
+}
+
+func (c *Controller) upgradeKRaftVersion(level int16, validateOnly bool) error {
+	err := c.quorum.UpgradeKRaftVersion(c.claimEpoch, level, validateOnly)
+	var refused *raft.UpgradeError
+	if errors.As(err, &refused) {
+		return fail(refused.Err, refused.Message)
+	}
+	return err
 }
 
 // What DescribeCluster tells of endpoints, and which operations everybody may do on a cluster without ACLs: create,

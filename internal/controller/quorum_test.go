@@ -117,10 +117,22 @@ type testQuorum struct {
 	prepared []raft.Batch
 	hold     bool
 	handed   int // batches told as committed
+	// kraftBelow is how much kraft.version is below 1; upgradeErr is why it cannot be raised.
+	kraftBelow int16
+	upgradeErr error
 }
 
 func (q *testQuorum) LeaderAndEpoch() raft.LeaderAndEpoch { return q.leader }
-func (q *testQuorum) KRaftVersion() int16                 { return 1 }
+func (q *testQuorum) KRaftVersion() int16                 { return 1 - q.kraftBelow }
+
+// UpgradeKRaftVersion raises the level at once, unless the test has an error for it.
+func (q *testQuorum) UpgradeKRaftVersion(_ int32, level int16, validateOnly bool) error {
+	if q.upgradeErr == nil && !validateOnly {
+		q.kraftBelow = 1 - level
+	}
+	return q.upgradeErr
+}
+
 func (q *testQuorum) Voters() *raft.VoterSet {
 	var voters []raft.Voter
 	for _, id := range q.voters {

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/metadata"
 	"github.com/ottla-io/ottla/internal/protocol"
+	"github.com/ottla-io/ottla/internal/raft"
 	"github.com/ottla-io/ottla/internal/rpc"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
@@ -305,6 +307,13 @@ func (w *traceWorld) cmdDeleteTopics() {
 func (w *traceWorld) cmdCreatePartitions() {
 	req := protocol.NewCreatePartitionsRequest()
 	req.ValidateOnly = w.has("validate-only")
+	if w.has("kraft") {
+		w.quorum.kraftBelow = 1 - int16(w.num("kraft", 1))
+	}
+	w.quorum.upgradeErr = nil
+	if w.has("unsupported") {
+		w.quorum.upgradeErr = &raft.UpgradeError{Err: kerr.InvalidUpdateVersion, Message: "not all of the voters support it"}
+	}
 	for line := range strings.Lines(w.d.Input) {
 		f := strings.Fields(line)
 		n, _ := strconv.Atoi(f[1])
@@ -470,6 +479,13 @@ func (w *traceWorld) cmdAlterConfigs() {
 func (w *traceWorld) cmdUpdateFeatures() {
 	req := protocol.NewUpdateFeaturesRequest()
 	req.ValidateOnly = w.has("validate-only")
+	if w.has("kraft") {
+		w.quorum.kraftBelow = 1 - int16(w.num("kraft", 1))
+	}
+	w.quorum.upgradeErr = nil
+	if w.has("unsupported") {
+		w.quorum.upgradeErr = &raft.UpgradeError{Err: kerr.InvalidUpdateVersion, Message: "not all of the voters support it"}
+	}
 	for line := range strings.Lines(w.d.Input) {
 		f := strings.Fields(line)
 		n, _ := strconv.Atoi(f[1])

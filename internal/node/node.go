@@ -98,6 +98,12 @@ func (n *Node) open() error {
 	}
 	cfg := raft.ConfigFrom(n.cfg, n.ensemble.ClusterID, n.ensemble.MetadataID())
 	cfg.OnFault = n.onFault
+	if cfg.Voter {
+		cfg.Listeners = nil
+		for _, e := range n.controllerEndpoints() {
+			cfg.Listeners = append(cfg.Listeners, raft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port})
+		}
+	}
 	if n.quorum, err = raft.Open(n.env, cfg); err != nil {
 		return err
 	}

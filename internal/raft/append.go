@@ -20,6 +20,7 @@ type accumulator struct {
 	batches   []preparedBatch
 	spare     []*record.Builder
 	scheduled bool
+	upgraded  bool // kraft.version was raised in this epoch
 	values    []byte // scratch
 	ends      []int
 }
@@ -37,7 +38,7 @@ func newAccumulator(maxBytes int) *accumulator { return &accumulator{maxBytes: m
 func (a *accumulator) begin(epoch int32, next int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open, a.epoch, a.next, a.scheduled = true, epoch, next, false
+	a.open, a.epoch, a.next, a.scheduled, a.upgraded = true, epoch, next, false, false
 	a.batches = nil
 }
 

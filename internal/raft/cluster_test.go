@@ -273,6 +273,8 @@ func (s *serverSide) Message(conn env.Conn, b *env.Buffer) {
 		s.q.AddRaftVoter(ctx, req, func(r *protocol.AddRaftVoterResponse) { answer(r) })
 	case *protocol.RemoveRaftVoterRequest:
 		s.q.RemoveRaftVoter(ctx, req, func(r *protocol.RemoveRaftVoterResponse) { answer(r) })
+	case *protocol.UpdateRaftVoterRequest:
+		s.q.UpdateRaftVoter(ctx, req, func(r *protocol.UpdateRaftVoterResponse) { answer(r) })
 	case *protocol.ApiVersionsRequest:
 		r := protocol.NewApiVersionsResponse()
 		if s.p.c.features != nil {

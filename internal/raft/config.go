@@ -18,6 +18,8 @@ type Config struct {
 	MetadataDir string    // metadata.log.dir; the log is in its folder __cluster_metadata-0
 	// Voter: the node has the role controller and may be in the voter set. Others only observe.
 	Voter bool
+	// AutoJoin: a controller that is no voter asks to become one (controller.quorum.auto.join.enable).
+	AutoJoin bool
 	// StaticVoters are controller.quorum.voters. They count as long as kraft.version is 0.
 	StaticVoters []Voter
 	// Bootstrap are controller.quorum.bootstrap.servers, or the addresses of the static voters: where to ask who leads.
@@ -93,6 +95,7 @@ func ConfigFrom(n *config.Node, clusterID string, directoryID uuid.UUID) Config 
 	}
 	if c.Voter {
 		c.Listeners = ControllerEndpoints(n)
+		c.AutoJoin = n.Bool("controller.quorum.auto.join.enable")
 	}
 	c.ElectionTimeout, c.ElectionBackoffMax = ms("controller.quorum.election.timeout.ms"), ms("controller.quorum.election.backoff.max.ms")
 	c.FetchTimeout, c.RequestTimeout = ms("controller.quorum.fetch.timeout.ms"), ms("controller.quorum.request.timeout.ms")

@@ -196,7 +196,7 @@ func (q *Quorum) onFetchSnapshotResponse(ev fetchSnapshotResponse) {
 		return
 	}
 	f.failures++
-	q.after(q.cfg.RetryBackoff, fetchAgain{q.generation})
+	q.after(q.retryBackoff(f.failures), fetchAgain{q.generation})
 }
 
 // takeSnapshotPart appends a part; the last one makes the snapshot ours.

@@ -18,13 +18,17 @@ type follower struct {
 	hasFetched bool          // the leader has answered in this epoch
 	resigned   bool          // the leader said that it is none any more
 	watching   bool          // the fetch timeout runs: this node is a voter
+	toldLeader bool          // this leader has been told of this voter (UpdateRaftVoter)
 	fetching   bool          // a Fetch or FetchSnapshot is under way
 	failures   int           // in a row
 	snapshot   *snapshotFetch
 }
 
 // discovery is the search of a node that knows no leader.
-type discovery struct{ fetching bool }
+type discovery struct {
+	fetching bool
+	failures int // in a row
+}
 
 // maxFetchWait is how long a leader keeps a fetch that has nothing to bring.
 const maxFetchWait = 500 * time.Millisecond
@@ -63,6 +67,9 @@ func (q *Quorum) enterFollower(e Election, endpoints []Endpoint) {
 		return
 	}
 	q.followAsVoter(f)
+	if q.cfg.Voter {
+		q.after(q.cfg.FetchTimeout, voterPeriod{q.generation})
+	}
 	q.sendFetch(f)
 }
 
@@ -252,10 +259,22 @@ func (q *Quorum) onFetchResponse(ev fetchResponse) {
 		return
 	}
 	q.log.Debug("fetch brought nothing", "err", err)
-	if f, ok := q.state.(*follower); ok {
-		f.failures++
+	switch s := q.state.(type) {
+	case *follower:
+		s.failures++
+		q.after(q.retryBackoff(s.failures), fetchAgain{q.generation})
+	case *unattached:
+		s.failures++
+		q.after(q.retryBackoff(s.failures), fetchAgain{q.generation})
+	case *prospective, *candidate, *leader, *resigned:
 	}
-	q.after(q.cfg.RetryBackoff, fetchAgain{q.generation})
+}
+
+// retryBackoff doubles with each failure in a row, up to an eighth of the fetch timeout: whoever looks for a leader while one is being
+// elected finds it soon, and a quorum without one is not kept busy by those who ask.
+func (q *Quorum) retryBackoff(failures int) time.Duration {
+	d := q.cfg.RetryBackoff << min(failures-1, 16)
+	return max(min(d, q.cfg.FetchTimeout/8), q.cfg.RetryBackoff)
 }
 
 // fetched notes that the leader works.

@@ -28,6 +28,9 @@ type leader struct {
 	watching      bool         // the timers that look after the other voters run
 	change        *voterChange // a change of the voter set under way, or nil
 	leaving       bool         // is no voter any more, and about to resign
+	// volatile is, while kraft.version is 0, the voter set as the voters have described themselves in this epoch; else nil. An upgrade
+	// writes it to the log.
+	volatile *VoterSet
 }
 
 // replica is what a leader knows of a voter or an observer.
@@ -91,6 +94,9 @@ func (q *Quorum) toLeader(c *candidate) {
 	}
 	for _, v := range q.voters().All() {
 		l.replicas = append(l.replicas, &replica{key: v.Key, end: -1, lastFetch: -1, lastCaughtUp: -1, fetchedAt: now, acknowledged: v.Key.ID == q.cfg.NodeID})
+	}
+	if level, voters, _, _ := q.history.current(); level < 1 {
+		l.volatile = NewVoterSet(append(voters.others(q.cfg.NodeID), q.ownVoter())...)
 	}
 	q.become(l, Election{Epoch: q.election.Epoch, LeaderID: q.cfg.NodeID, Voted: ReplicaKey{ID: NoNode}}, q.cfg.Listeners, true)
 	if q.failed {

@@ -48,7 +48,10 @@ func (q *Quorum) AddRaftVoter(ctx *rpc.Context, req *protocol.AddRaftVoterReques
 func addVoterResponse(code int16, message string) *protocol.AddRaftVoterResponse {
 	r := protocol.NewAddRaftVoterResponse()
 	r.ErrorCode = code
-	if message != "" {
+	switch {
+	case code == 0:
+		r.ErrorMessage = nil
+	case message != "":
 		r.ErrorMessage = &message
 	}
 	return r
@@ -69,7 +72,10 @@ func (q *Quorum) RemoveRaftVoter(_ *rpc.Context, req *protocol.RemoveRaftVoterRe
 func removeVoterResponse(code int16, message string) *protocol.RemoveRaftVoterResponse {
 	r := protocol.NewRemoveRaftVoterResponse()
 	r.ErrorCode = code
-	if message != "" {
+	switch {
+	case code == 0:
+		r.ErrorMessage = nil
+	case message != "":
 		r.ErrorMessage = &message
 	}
 	return r

@@ -49,7 +49,8 @@ type Quorum struct {
 	stopping     *shutdown
 	failed       bool
 	checked      invariants
-	bootstrapped int // which of cfg.Bootstrap was asked last
+	bootstrapped int  // which of cfg.Bootstrap was asked last
+	wasVoter     bool // this replica was a voter by a voter set that is committed, as far as anybody has looked
 
 	view atomic.Pointer[view]
 }
@@ -61,6 +62,7 @@ type view struct {
 	endOffset     int64
 	level         int16
 	voters        *VoterSet
+	volatile      *VoterSet // of a leader, while kraft.version is 0
 }
 
 // Open loads the metadata log, its snapshots and quorum-state. Nothing runs before Start. The folder of the metadata
@@ -259,6 +261,14 @@ func (q *Quorum) Handle(ev Event) {
 		q.onProbeResponse(ev) // membership.go
 	case removeVoterRequest:
 		q.onRemoveVoterRequest(ev) // membership.go
+	case updateVoterRequest:
+		q.onUpdateVoterRequest(ev) // voter_update.go
+	case voterPeriod:
+		q.onVoterPeriod(ev) // voter_update.go
+	case updateVoterResponse:
+		q.onUpdateVoterResponse(ev) // voter_update.go
+	case joinResponse:
+		q.onJoinResponse(ev) // voter_update.go
 	case changeExpired:
 		q.onChangeExpired(ev) // membership.go
 	case resign:
@@ -297,6 +307,8 @@ func (q *Quorum) refuse(ev Event) {
 		ev.respond(addVoterResponse(brokerNotAvailable, ""))
 	case removeVoterRequest:
 		ev.respond(removeVoterResponse(brokerNotAvailable, ""))
+	case updateVoterRequest:
+		ev.respond(updateVoterError(brokerNotAvailable))
 	case shutdown:
 		ev.done()
 	default: // nobody waits
@@ -349,6 +361,9 @@ func (q *Quorum) publish() {
 	}
 	if l, ok := q.state.(*leader); ok {
 		v.endOffset = l.durable
+		if level < 1 {
+			v.volatile = l.volatile
+		}
 	} else if q.election.LeaderID == q.cfg.NodeID {
 		v.leader.LeaderID = NoNode // resigned
 	}

@@ -42,6 +42,8 @@ type trace struct {
 	heard  map[int32]*traceListener
 	value  int64
 	said   map[string]bool // in this step
+
+	autoJoin bool
 }
 
 // say prints a message, the first time in a step: nodes repeat themselves.
@@ -106,6 +108,18 @@ func (w *trace) step() string {
 			p.restart()
 		}
 		w.run(time.Millisecond)
+	case "newdisk": // 3: the node starts with another directory, formatted
+		for _, p := range w.nodes() {
+			w.newDisk(p)
+		}
+		w.run(time.Millisecond)
+	case "upgrade": // 1 level=1 validate
+		p := w.nodes()[0]
+		p.node.Do("upgrade", func() {
+			err := p.q.UpgradeKRaftVersion(p.q.election.Epoch, int16(w.int("level", 1)), w.d.HasArg("validate"))
+			w.printf("%d upgrade: %s", p.id, shortDirectories(fmt.Sprint(err)))
+		})
+		w.run(20 * time.Millisecond)
 	case "resign":
 		p := w.nodes()[0]
 		p.q.Resign(p.q.election.Epoch)
@@ -141,6 +155,17 @@ func (w *trace) step() string {
 	return w.out.String()
 }
 
+// newDisk is a node whose disk was replaced: it has nothing, and another directory id.
+func (w *trace) newDisk(p *peer) {
+	p.node = w.world.NewNode(p.name + "b")
+	p.name += "b"
+	p.mem = &memorySegments{}
+	p.cfg.DirectoryID = directoryOf(p.id + 5)
+	p.cfg.Listeners = []Endpoint{{"CONTROLLER", p.name, 9093}}
+	w.format(p, w.voterSet(1))
+	p.start()
+}
+
 func (w *trace) quorum() {
 	w.states, w.heard, w.value = map[int32]string{}, map[int32]*traceListener{}, 0
 	world := sim.NewWorld(uint64(w.int("seed", 1)), sim.Options{})
@@ -149,6 +174,7 @@ func (w *trace) quorum() {
 		w.d.Fatalf(w.t, format, args...)
 	}}
 	w.tune = func(c *Config) {
+		c.AutoJoin = w.autoJoin
 		c.RetentionBytes = int64(w.int("retention", 1<<30))
 		c.Retention = -1
 	}
@@ -158,7 +184,7 @@ func (w *trace) quorum() {
 		w.heard[p.id] = l
 		return l
 	}
-	w.standbys = w.int("standbys", 0)
+	w.standbys, w.autoJoin = w.int("standbys", 0), w.d.HasArg("autojoin")
 	w.add(w.int("voters", 3), w.int("observers", 0))
 	for _, p := range w.peers {
 		if w.d.HasArg("stranger") && int(p.id) == w.int("stranger", 0) {
@@ -255,6 +281,8 @@ func (w *trace) showRequest(from *peer, to destination, req protocol.Request) {
 		text = fmt.Sprintf("FetchSnapshot(%d@%d position=%d)", p.SnapshotId.EndOffset, p.SnapshotId.Epoch, p.Position)
 	case *protocol.ApiVersionsRequest:
 		text = fmt.Sprintf("ApiVersions(cluster=%s node=%d)", *r.ClusterId, r.NodeId)
+	case *protocol.UpdateRaftVoterRequest:
+		text = fmt.Sprintf("UpdateRaftVoter(%d %s:%d)", r.VoterId, r.Listeners[0].Host, r.Listeners[0].Port)
 	case *protocol.AddRaftVoterRequest:
 		text = fmt.Sprintf("AddRaftVoter(%d ackWhenCommitted=%t)", r.VoterId, r.AckWhenCommitted)
 	case *protocol.RemoveRaftVoterRequest:
@@ -285,6 +313,8 @@ func (w *trace) showResponse(from *peer, to destination, req protocol.Request, r
 		if p := &r.Topics[0].Partitions[0]; p.ErrorCode != 0 {
 			text = "EndQuorumEpochResponse(" + leaderText(p.ErrorCode, p.LeaderId, p.LeaderEpoch)[1:] + ")"
 		}
+	case *protocol.UpdateRaftVoterResponse:
+		text = "UpdateRaftVoterResponse(" + kerr.Name(r.ErrorCode) + leaderText(0, r.CurrentLeader.LeaderId, r.CurrentLeader.LeaderEpoch) + ")"
 	case *protocol.AddRaftVoterResponse:
 		text = "AddRaftVoterResponse(" + errorText(r.ErrorCode, r.ErrorMessage) + ")"
 	case *protocol.RemoveRaftVoterResponse:
@@ -313,6 +343,10 @@ func errorText(code int16, message *string) string {
 	if message != nil {
 		s += ": " + *message
 	}
+	return shortDirectories(s)
+}
+
+func shortDirectories(s string) string {
 	for id := int32(1); id < 10; id++ {
 		s = strings.ReplaceAll(s, directoryOf(id).String(), fmt.Sprintf("d%d", id))
 	}
@@ -535,7 +569,7 @@ func (w *trace) describe(p *peer) {
 func (w *trace) ask(p *peer) {
 	for line := range strings.Lines(w.d.Input) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		f := map[string]int{"epoch": int(p.q.election.Epoch), "voter": -1, "ack": 1, "version": 1}
+		f := map[string]int{"epoch": int(p.q.election.Epoch), "voter": -1, "ack": 1, "version": 1, "max": 1}
 		for _, kv := range strings.Fields(rest) {
 			k, v, _ := strings.Cut(kv, "=")
 			n, err := strconv.Atoi(v)
@@ -604,6 +638,22 @@ func (w *trace) askOne(p *peer, kind string, f map[string]int) {
 		p.q.RemoveRaftVoter(&rpc.Context{}, req, func(r *protocol.RemoveRaftVoterResponse) {
 			w.showState(p)
 			w.printf("remove %d: %s", f["node"], errorText(r.ErrorCode, r.ErrorMessage))
+		})
+	case "update": // node=2 directory=2 port=9094 min=0 max=1 cluster=1 listener=1
+		req := protocol.NewUpdateRaftVoterRequest()
+		req.VoterId, req.VoterDirectoryId = w.voterKey(f)
+		req.ClusterId, req.CurrentLeaderEpoch = w.clusterID(f), int32(f["epoch"])
+		e := w.endpoint(int32(f["node"]))
+		if name, ok := f["listener"]; ok {
+			e.Name = fmt.Sprintf("L%d", name)
+		}
+		if port, ok := f["port"]; ok {
+			e.Port = uint16(port)
+		}
+		req.Listeners = []protocol.UpdateRaftVoterRequestListener{{Name: e.Name, Host: e.Host, Port: e.Port}}
+		req.KRaftVersionFeature.MinSupportedVersion, req.KRaftVersionFeature.MaxSupportedVersion = int16(f["min"]), int16(f["max"])
+		p.q.UpdateRaftVoter(&rpc.Context{}, req, func(r *protocol.UpdateRaftVoterResponse) {
+			w.printf("update %d: %s%s %s:%d", f["node"], kerr.Name(r.ErrorCode), leaderText(0, r.CurrentLeader.LeaderId, r.CurrentLeader.LeaderEpoch), r.CurrentLeader.Host, r.CurrentLeader.Port)
 		})
 	case "begin":
 		req := protocol.NewBeginQuorumEpochRequest()

@@ -97,6 +97,7 @@ var apis = []row{
 	{protocol.KeyUnregisterController, 0, 0, OnController, typed((*controller.Controller).UnregisterController)},               // controller/handle_nodes.go
 	{protocol.KeyAddRaftVoter, 0, 1, OnController, typed((*raft.Quorum).AddRaftVoter)},                                         // raft/membership.go
 	{protocol.KeyRemoveRaftVoter, 0, 0, OnController, typed((*raft.Quorum).RemoveRaftVoter)},                                   // raft/membership.go
+	{protocol.KeyUpdateRaftVoter, 0, 0, OnController, typed((*raft.Quorum).UpdateRaftVoter)},                                   // raft/voter_update.go
 }
 
 // forward hands a request to the active controller.
