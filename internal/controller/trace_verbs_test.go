@@ -307,13 +307,6 @@ func (w *traceWorld) cmdDeleteTopics() {
 func (w *traceWorld) cmdCreatePartitions() {
 	req := protocol.NewCreatePartitionsRequest()
 	req.ValidateOnly = w.has("validate-only")
-	if w.has("kraft") {
-		w.quorum.kraftBelow = 1 - int16(w.num("kraft", 1))
-	}
-	w.quorum.upgradeErr = nil
-	if w.has("unsupported") {
-		w.quorum.upgradeErr = &raft.UpgradeError{Err: kerr.InvalidUpdateVersion, Message: "not all of the voters support it"}
-	}
 	for line := range strings.Lines(w.d.Input) {
 		f := strings.Fields(line)
 		n, _ := strconv.Atoi(f[1])

@@ -112,6 +112,14 @@ func (c *cluster) format(p *peer, set *VoterSet) {
 	check(w.Close())
 }
 
+// port is where a node listens.
+func (p *peer) port() uint16 {
+	if len(p.cfg.Listeners) > 0 {
+		return p.cfg.Listeners[0].Port
+	}
+	return 9093
+}
+
 // start begins a life, as an event of its machine.
 func (p *peer) start() {
 	p.q, p.fault, p.leaving = nil, nil, false
@@ -139,7 +147,7 @@ func (p *peer) start() {
 			return
 		}
 		q.net = &watchedTransport{newRPCTransport(node, p.id), p}
-		if _, err := node.Net().Listen(":9093", env.ListenOptions{MaxMessage: 64 << 20}, func(env.Conn) env.Handler { return &serverSide{p: p, q: q} }); err != nil {
+		if _, err := node.Net().Listen(fmt.Sprintf(":%d", p.port()), env.ListenOptions{MaxMessage: 64 << 20}, func(env.Conn) env.Handler { return &serverSide{p: p, q: q} }); err != nil {
 			p.c.fail("%s: listen: %v", p.name, err)
 			return
 		}

@@ -100,7 +100,7 @@ func (w *trace) step() string {
 			p.crash()
 			delete(w.states, p.id)
 		}
-	case "restart": // 1 listener=n1:9094
+	case "restart": // 1 port=9094
 		for _, p := range w.nodes() {
 			if w.d.HasArg("port") {
 				p.cfg.Listeners[0].Port = uint16(w.int("port", 0))
