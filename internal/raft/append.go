@@ -20,7 +20,7 @@ type accumulator struct {
 	batches   []preparedBatch
 	spare     []*record.Builder
 	scheduled bool
-	upgraded  bool // kraft.version was raised in this epoch
+	upgraded  bool   // kraft.version was raised in this epoch
 	values    []byte // scratch
 	ends      []int
 }
