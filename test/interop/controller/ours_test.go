@@ -36,8 +36,9 @@ type memoryQuorum struct {
 func (q *memoryQuorum) LeaderAndEpoch() raft.LeaderAndEpoch {
 	return raft.LeaderAndEpoch{LeaderID: 1, Epoch: 1}
 }
-func (q *memoryQuorum) LogEndOffset() int64 { return q.next }
-func (q *memoryQuorum) KRaftVersion() int16 { return 1 }
+func (q *memoryQuorum) LogEndOffset() int64                          { return q.next }
+func (q *memoryQuorum) KRaftVersion() int16                          { return 1 }
+func (q *memoryQuorum) UpgradeKRaftVersion(int32, int16, bool) error { return nil }
 func (q *memoryQuorum) Voters() *raft.VoterSet {
 	return raft.NewVoterSet(raft.Voter{Key: raft.ReplicaKey{ID: 1}})
 }
