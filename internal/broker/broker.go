@@ -69,7 +69,6 @@ type Broker struct {
 	ctrl      Channel
 
 	img         atomic.Pointer[image.Image]
-	applying    atomic.Bool // img is being put in force
 	lifecycle   *lifecycle
 	publisher   *publisher
 	creations   creations

@@ -80,9 +80,8 @@ func (b *Broker) coordinator(ctx *rpc.Context, keyType int8, key string) (node, 
 		b.createTopics(nil, group.OffsetsTopic)
 		return noNode, kerr.CoordinatorNotAvailable
 	}
-	index := group.PartitionFor(key, int32(len(topic.Partitions)))
-	p := topic.Partition(index)
-	if p == nil || p.Leader == image.NoLeader || !b.leads(topic.Name, index, p.Leader) {
+	p := topic.Partition(group.PartitionFor(key, int32(len(topic.Partitions))))
+	if p == nil || p.Leader == image.NoLeader {
 		return noNode, kerr.CoordinatorNotAvailable
 	}
 	n, ok := reachable(img.Cluster.Broker(p.Leader), ctx.Listener)

@@ -6,7 +6,6 @@ import (
 	"github.com/ottla-io/ottla/internal/image"
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
-	"github.com/ottla-io/ottla/internal/replica"
 	"github.com/ottla-io/ottla/internal/rpc"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
@@ -38,7 +37,7 @@ func (b *Broker) Metadata(ctx *rpc.Context, req *protocol.MetadataRequest, respo
 		return
 	}
 	img := b.Image()
-	v := &topicView{b: b, img: img, listener: ctx.Listener, version: ctx.APIVersion}
+	v := &topicView{img: img, listener: ctx.Listener, version: ctx.APIVersion}
 	switch {
 	case all:
 		for t := range img.Topics.All() {
@@ -172,7 +171,6 @@ func (b *Broker) someBroker(img *image.Image) int32 {
 
 // topicView shows topics of an image as clients of one listener, with one version of Metadata, see them.
 type topicView struct {
-	b        *Broker
 	img      *image.Image
 	listener string
 	version  int16
@@ -183,12 +181,12 @@ func (v *topicView) topic(t *image.Topic) protocol.MetadataResponseTopic {
 	r.Name, r.TopicId, r.IsInternal = &t.Name, t.ID, internalTopic(t.Name)
 	r.Partitions = make([]protocol.MetadataResponsePartition, len(t.Partitions))
 	for id, p := range t.Partitions {
-		v.partition(&r.Partitions[id], t.Name, int32(id), p)
+		v.partition(&r.Partitions[id], int32(id), p)
 	}
 	return r
 }
 
-func (v *topicView) partition(r *protocol.MetadataResponsePartition, topic string, id int32, p *image.Partition) {
+func (v *topicView) partition(r *protocol.MetadataResponsePartition, id int32, p *image.Partition) {
 	r.SetDefaults()
 	r.PartitionIndex, r.LeaderEpoch = id, p.LeaderEpoch
 	r.ReplicaNodes, r.IsrNodes = p.Replicas, p.ISR
@@ -202,23 +200,13 @@ func (v *topicView) partition(r *protocol.MetadataResponsePartition, topic strin
 	switch {
 	case !ok && leader != nil && v.version >= 6:
 		r.LeaderId, r.ErrorCode = image.NoLeader, kerr.ListenerNotFound.Code
-	case !ok || !v.b.leads(topic, id, p.Leader):
+	case !ok:
 		r.LeaderId, r.ErrorCode = image.NoLeader, kerr.LeaderNotAvailable.Code
 	case len(r.ReplicaNodes) < len(p.Replicas) || len(r.IsrNodes) < len(p.ISR):
 		r.LeaderId, r.ErrorCode = p.Leader, kerr.ReplicaNotAvailable.Code
 	default:
 		r.LeaderId = p.Leader
 	}
-}
-
-// leads is false if this broker is the leader of a partition that it has not made yet: it is known from the image, which is being put in
-// force. A client that came now would be told NOT_LEADER_OR_FOLLOWER, which is what Kafka's clients are told.
-func (b *Broker) leads(topic string, index, leader int32) bool {
-	if leader != b.id || !b.applying.Load() {
-		return true
-	}
-	_, err := b.data.Partition(replica.TopicPartition{Topic: topic, Partition: index})
-	return err == nil
 }
 
 // online are the replicas on brokers that clients can reach.

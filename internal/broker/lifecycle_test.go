@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ottla-io/ottla/internal/coordinator/group"
 	"github.com/ottla-io/ottla/internal/env/sim"
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -319,41 +318,4 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("ended %v, running %v", ended, lt.running)
 		}
 	})
-}
-
-// A broker is not named as the leader of what it has not made yet, although it knows already that it leads that.
-func TestLeaderOfWhatIsNotThereYet(t *testing.T) {
-	n := runNode(t)
-	topic, told := group.OffsetsTopic, 0
-	metadata := func() (code int16, leader int32) {
-		req := protocol.NewMetadataRequest()
-		req.Topics = []protocol.MetadataRequestTopic{{Name: &topic}}
-		n.broker.Metadata(&rpc.Context{APIVersion: 9, Listener: "PLAINTEXT"}, req, func(r *protocol.MetadataResponse) {
-			p := r.Topics[0].Partitions[0]
-			code, leader = p.ErrorCode, p.LeaderId
-		})
-		return code, leader
-	}
-	find := func() (code int16) {
-		req := protocol.NewFindCoordinatorRequest()
-		req.Key = "g"
-		n.broker.FindCoordinator(&rpc.Context{APIVersion: 2, Listener: "PLAINTEXT"}, req, func(r *protocol.FindCoordinatorResponse) { code = r.ErrorCode })
-		return code
-	}
-	n.told.during = func() {
-		told++
-		if code, leader := metadata(); code != 5 || leader != -1 || find() != 15 {
-			t.Errorf("before the partition is there: error %d, leader %d, error %d of its coordinator", code, leader, find())
-		}
-	}
-	n.createTopic(topic, 1)
-	if code, leader := metadata(); told != 1 || code != 0 || leader != 1 || find() != 0 {
-		t.Errorf("told %d times; then error %d, leader %d, error %d of its coordinator", told, code, leader, find())
-	}
-	n.told.during = func() {
-		if code, leader := metadata(); code != 0 || leader != 1 {
-			t.Errorf("while another topic comes: error %d, leader %d", code, leader)
-		}
-	}
-	n.createTopic("other", 1)
 }

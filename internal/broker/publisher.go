@@ -10,8 +10,8 @@ import (
 )
 
 // publisher makes the broker what a new image says. Order: handlers see the image, then partitions begin and end, then coordinators
-// do (they need the partitions), then settings change. Meanwhile Metadata and FindCoordinator do not name this broker as the leader of
-// what is not there yet; see Broker.leads.
+// do (they need the partitions), then settings change. A new partition has a leader in Metadata before it is there, and is answered for
+// with NOT_LEADER_OR_FOLLOWER meanwhile, as Kafka does; there are clients that do not try again when no leader is named.
 type publisher struct {
 	b         *Broker
 	published func() // after the first update
@@ -27,8 +27,6 @@ func (p *publisher) OnControllerChange(raft.LeaderAndEpoch) {}
 // OnMetadataUpdate acts on a new image.
 func (p *publisher) OnMetadataUpdate(d *image.Delta, img *image.Image, _ image.Manifest) {
 	b := p.b
-	b.applying.Store(true)
-	defer b.applying.Store(false)
 	b.img.Store(img)
 	if !p.seen {
 		b.env.Logger().Info(fmt.Sprintf("Publishing initial metadata at offset OffsetAndEpoch[offset=%d, epoch=%d] with metadata.version %s.",

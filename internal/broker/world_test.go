@@ -100,13 +100,11 @@ func (q *memoryQuorum) elect(id int32) {
 
 // told writes down what replicas and groups are told.
 type told struct {
-	lines  []string
-	data   *replica.Manager // is told as well
-	during func()           // called by each of the following but those that end something
+	lines []string
+	data  *replica.Manager // is told as well
 }
 
 func (r *told) Apply(d *image.Delta, img *image.Image) {
-	r.during()
 	r.data.Apply(d, img)
 	c := d.Topics().LocalChanges(1)
 	for _, list := range []struct {
@@ -197,7 +195,7 @@ var errNotYet = fmt.Errorf("not running yet")
 // newNode makes a node that has no controller yet, and no broker that was started.
 func newNode(t *testing.T) *testNode {
 	cfg := parse(t, properties)
-	n := &testNode{t: t, trace: &trace{}, told: &told{during: func() {}}, running: errNotYet}
+	n := &testNode{t: t, trace: &trace{}, told: &told{}, running: errNotYet}
 	n.world = sim.NewWorld(1, sim.Options{Trace: n.trace})
 	n.node = n.world.NewNode("n1")
 	n.quorum = &memoryQuorum{node: n.node, leader: raft.LeaderAndEpoch{LeaderID: raft.NoNode}}

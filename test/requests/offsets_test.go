@@ -8,12 +8,17 @@ import (
 	"github.com/ottla-io/ottla/internal/record"
 )
 
-// listOffset asks for one timestamp and returns error, offset and timestamp.
+// listOffset asks for one timestamp of partition 0 and returns error, offset and timestamp.
 func (n *node) listOffset(version int16, topic string, isolation int8, timestamp int64) string {
+	n.t.Helper()
+	return n.listOffsetOf(version, topic, 0, isolation, timestamp)
+}
+
+func (n *node) listOffsetOf(version int16, topic string, partition int32, isolation int8, timestamp int64) string {
 	n.t.Helper()
 	r := protocol.NewListOffsetsRequest()
 	r.ReplicaId, r.IsolationLevel = -1, isolation
-	r.Topics = []protocol.ListOffsetsRequestListOffsetsTopic{{Name: topic, Partitions: []protocol.ListOffsetsRequestListOffsetsPartition{{CurrentLeaderEpoch: -1, Timestamp: timestamp}}}}
+	r.Topics = []protocol.ListOffsetsRequestListOffsetsTopic{{Name: topic, Partitions: []protocol.ListOffsetsRequestListOffsetsPartition{{PartitionIndex: partition, CurrentLeaderEpoch: -1, Timestamp: timestamp}}}}
 	p := ask[*protocol.ListOffsetsResponse](n.dial(), version, r).Topics[0].Partitions[0]
 	return fmt.Sprint(p.ErrorCode, p.Offset, p.Timestamp)
 }
