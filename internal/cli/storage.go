@@ -20,7 +20,8 @@ import (
 )
 
 func newStorage(s *streams) *cobra.Command {
-	const choices = "'info', 'format', 'version-mapping', 'feature-dependencies', 'random-uuid', 'check'"
+	// What kafka-storage.sh offers, in its words; scripts compare them. Ottla's own commands stand in the help.
+	const choices = "'info', 'format', 'version-mapping', 'feature-dependencies', 'random-uuid'"
 	cmd := &cobra.Command{
 		Use:   "storage",
 		Short: "Format the directories of a node, and look at them",
