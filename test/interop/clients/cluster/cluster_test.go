@@ -91,7 +91,9 @@ func (c *cluster) newClient(o ...kgo.Opt) *kgo.Client {
 	for _, b := range c.brokers {
 		seeds = append(seeds, b.Bootstrap)
 	}
-	client, err := kgo.NewClient(append(o, kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(100*time.Millisecond), kgo.DialTimeout(time.Second))...)
+	client, err := kgo.NewClient(append(o, kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(100*time.Millisecond), kgo.DialTimeout(time.Second),
+		// A broker that is frozen takes connections and answers nothing.
+		kgo.RequestTimeoutOverhead(time.Second), kgo.ProduceRequestTimeout(4*time.Second))...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
