@@ -136,7 +136,7 @@ func (c *ControllerChannel) try(r *errand) {
 func (c *ControllerChannel) answered(r *errand, attempt int, resp protocol.Response, err error) {
 	switch {
 	case r.done == nil || attempt != r.attempt:
-	case err != nil || notController(resp):
+	case err != nil || NotController(resp):
 		c.wait(r)
 	default:
 		c.finish(r, resp, nil)

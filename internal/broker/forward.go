@@ -107,8 +107,8 @@ func errorResponse(req protocol.Request, e *kerr.Error) protocol.Response {
 	return protocol.NewResponse(req.APIKey())
 }
 
-// notController reports whether a controller refused a request because it is not the active one.
-func notController(resp protocol.Response) bool {
+// NotController reports whether a controller refused a request because it is not the active one.
+func NotController(resp protocol.Response) bool {
 	code := kerr.NotController.Code
 	switch r := resp.(type) {
 	case *protocol.CreateTopicsResponse:

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -275,11 +274,7 @@ func (x *fetchCall[T]) answer(r *rpc.FetchReply) {
 // begin starts the answer with its header.
 func (x *call) begin() []byte {
 	x.buf = env.NewBuffer(int(x.api.size.Load()))
-	b := binary.BigEndian.AppendUint32(x.buf.B[:0], uint32(x.ctx.CorrelationID))
-	if protocol.ResponseHeaderVersion(x.ctx.APIKey, x.ctx.APIVersion) >= 1 {
-		b = append(b, 0)
-	}
-	return b
+	return responseHeader(x.buf.B[:0], &x.ctx)
 }
 
 // complete encodes the response, if there is one.

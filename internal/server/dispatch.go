@@ -86,6 +86,7 @@ var apis = []row{
 	{protocol.KeyDescribeQuorum, 0, 2, OnController, typed((*raft.Quorum).DescribeQuorum)},                                     // raft/describe.go
 	{protocol.KeyAlterPartition, 2, 3, OnController, typed((*controller.Controller).AlterPartition)},                           // controller/handle_partitions.go
 	{protocol.KeyUpdateFeatures, 0, 2, OnController, typed((*controller.Controller).UpdateFeatures)},                           // controller/handle_nodes.go
+	{protocol.KeyEnvelope, 0, 0, OnController, typed((*envelopes).Open)},                                                       // server/envelope.go
 	{protocol.KeyFetchSnapshot, 0, 1, OnController, typed((*raft.Quorum).FetchSnapshot)},                                       // raft/fetch_snapshot.go
 	{protocol.KeyDescribeCluster, 0, 2, OnController, typed((*controller.Controller).DescribeCluster)},                         // controller/handle_nodes.go
 	{protocol.KeyBrokerRegistration, 0, 4, OnController, typed((*controller.Controller).BrokerRegistration)},                   // controller/handle_nodes.go
@@ -110,14 +111,15 @@ type Targets struct {
 	Controller *controller.Controller
 	Quorum     *raft.Quorum
 
-	versions *versions
-	sasl     *sasl
+	versions  *versions
+	sasl      *sasl
+	envelopes *envelopes // nil without a controller
 }
 
 // targetOf finds the target of a type; false if the node has none.
 func targetOf[T any](t *Targets) (T, bool) {
 	var none T
-	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.versions, t.sasl} {
+	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.versions, t.sasl, t.envelopes} {
 		if target, ok := v.(T); ok {
 			return target, any(target) != any(none)
 		}

@@ -127,6 +127,29 @@ func probes() []probe {
 	add("Metadata", reqFrame(protocol.NewMetadataRequest(), 9, 7, "x"), OnController)
 	add("FindCoordinator", reqFrame(protocol.NewFindCoordinatorRequest(), 2, 7, "x"), OnController)
 
+	// Envelopes that are not what they should be.
+	who, inner := []byte("\x00\x00\x05User\x02a\x00\x00"), reqFrame(protocol.NewCreateTopicsRequest(), 7, 5, "x")[4:]
+	envelope := func(name string, principal, address, data []byte) {
+		req := protocol.NewEnvelopeRequest()
+		req.RequestPrincipal, req.ClientHostAddress, req.RequestData = principal, address, data
+		add("envelope: "+name, reqFrame(req, 0, 7, "x"), OnController)
+	}
+	home := []byte{127, 0, 0, 1}
+	envelope("nobody", nil, home, inner)
+	envelope("no principal", []byte{}, home, inner)
+	envelope("principal of version 1", []byte("\x00\x01\x05User\x02a\x00\x00"), home, inner)
+	envelope("principal is cut", who[:6], home, inner)
+	envelope("no address", who, nil, inner)
+	envelope("address of five bytes", who, []byte{1, 2, 3, 4, 5}, inner)
+	envelope("nothing inside", who, home, nil)
+	envelope("header is cut", who, home, inner[:5])
+	envelope("body is cut", who, home, inner[:len(inner)-1])
+	envelope("unknown api", who, home, rawFrame(95, 0, 0, 1, 'x', 0, 0)[4:])
+	envelope("unknown version", who, home, rawFrame(19, 99, 0, 1, 'x', 0, 0)[4:])
+	envelope("an api that is not forwarded", who, home, reqFrame(protocol.NewMetadataRequest(), 9, 5, "x")[4:])
+	envelope("an api of controllers", who, home, reqFrame(protocol.NewVoteRequest(), 0, 5, "x")[4:])
+	envelope("an envelope", who, home, reqFrame(protocol.NewEnvelopeRequest(), 0, 5, "x")[4:])
+
 	// SASL where there is none.
 	for v := int16(0); v <= 1; v++ {
 		req := protocol.NewSaslHandshakeRequest()
@@ -184,7 +207,7 @@ func outcome(t *testing.T, addr string, send []byte) string {
 	}
 }
 
-// answerText is an answer in lines: of ApiVersions and of SASL what it says, of others that it came.
+// answerText is an answer in lines: of ApiVersions, of SASL and of envelopes what it says, of others that it came.
 func answerText(t *testing.T, key, version int16, answer []byte) string {
 	t.Helper()
 	resp := protocol.NewResponse(key)
@@ -205,6 +228,8 @@ func answerText(t *testing.T, key, version int16, answer []byte) string {
 		return fmt.Sprintf("%d error %d mechanisms %q\n", id, r.ErrorCode, r.Mechanisms)
 	case *protocol.SaslAuthenticateResponse:
 		return fmt.Sprintf("%d error %d %q bytes %x lifetime %d\n", id, r.ErrorCode, *r.ErrorMessage, r.AuthBytes, r.SessionLifetimeMs)
+	case *protocol.EnvelopeResponse:
+		return fmt.Sprintf("%d error %d, answer of %d bytes\n", id, r.ErrorCode, len(r.ResponseData))
 	case *protocol.ApiVersionsResponse:
 		return fmt.Sprintf("%d error %d throttle %d epoch %t zk %t\n", id, r.ErrorCode, r.ThrottleTimeMs, r.FinalizedFeaturesEpoch >= 0, r.ZkMigrationReady) +
 			rangesText(r)

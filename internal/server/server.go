@@ -77,8 +77,11 @@ func (s *Server) Bind(t Targets) {
 	defer s.mu.Unlock()
 	for _, kind := range []Kind{OnBroker, OnController} {
 		v := &versions{o: &s.o, kind: kind}
-		t.versions, t.sasl = v, new(sasl)
+		t.versions, t.sasl, t.envelopes = v, new(sasl), newEnvelopes(&t)
 		v.table = bind(&t, kind)
+		if t.envelopes != nil {
+			t.envelopes.table = v.table
+		}
 		for _, l := range s.listeners {
 			if l.kind == kind {
 				l.table = v.table
