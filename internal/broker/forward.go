@@ -104,7 +104,7 @@ func errorResponse(req protocol.Request, e *kerr.Error) protocol.Response {
 		resp.ErrorCode = code
 		return resp
 	}
-	return protocol.NewResponse(req.APIKey())
+	return securityErrorResponse(req, code)
 }
 
 // NotController reports whether a controller refused a request because it is not the active one.
@@ -155,7 +155,7 @@ func NotController(resp protocol.Response) bool {
 	case *protocol.AssignReplicasToDirsResponse:
 		return r.ErrorCode == code
 	}
-	return false
+	return securityNotController(resp, code)
 }
 
 // QuorumMembers answers what is asked of the quorum where it is. *raft.Quorum is one.
@@ -210,7 +210,7 @@ func LocalController(c *controller.Controller, q QuorumMembers) func(*rpc.Contex
 		case *protocol.AssignReplicasToDirsRequest:
 			c.AssignReplicasToDirs(ctx, req, func(r *protocol.AssignReplicasToDirsResponse) { respond(r) })
 		default:
-			return false
+			return localSecurity(c, ctx, req, respond)
 		}
 		return true
 	}

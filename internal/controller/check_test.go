@@ -214,10 +214,13 @@ func (s *state) dump() string {
 	for id, r := range s.security.acls.All() {
 		fmt.Fprintf(&b, "acl %s %+v\n", id, *r)
 	}
+	for x, n := range s.security.bindings.All() {
+		fmt.Fprintf(&b, "binding %+v %d\n", x, n)
+	}
 	for k, r := range s.security.scram.All() {
 		fmt.Fprintf(&b, "scram %v %+v\n", k, *r)
 	}
-	for id, r := range s.security.tokens.All() {
+	for id, r := range s.tokens.byID.All() {
 		fmt.Fprintf(&b, "token %s %+v\n", id, *r)
 	}
 	for k, v := range s.security.quotas.All() {

@@ -28,6 +28,9 @@ type Config struct {
 	MaxIdle                  time.Duration // metadata.max.idle.interval.ms: a NoOp record each; 0: none
 	BalanceInterval          time.Duration // leader.imbalance.check.interval.seconds; 0: leaders are not balanced
 	UncleanInterval          time.Duration // unclean.leader.election.interval.ms
+
+	ACLs   bool // authorizer.class.name is set: there are ACLs
+	Tokens TokenSettings
 }
 
 // FromNode takes a controller's settings from a node's configuration.
@@ -42,11 +45,22 @@ func FromNode(node *config.Node, clusterID string) Config {
 		Session:                  time.Duration(node.Long("broker.session.timeout.ms")) * time.Millisecond,
 		MaxIdle:                  time.Duration(node.Long("metadata.max.idle.interval.ms")) * time.Millisecond,
 		UncleanInterval:          time.Duration(node.Long("unclean.leader.election.interval.ms")) * time.Millisecond,
+		ACLs:                     node.String("authorizer.class.name") != "",
+		Tokens:                   tokenSettings(node),
 	}
 	if node.Bool("auto.leader.rebalance.enable") {
 		c.BalanceInterval = time.Duration(node.Long("leader.imbalance.check.interval.seconds")) * time.Second
 	}
 	return c
+}
+
+func tokenSettings(node *config.Node) TokenSettings {
+	return TokenSettings{
+		Secret:      node.String("delegation.token.secret.key"),
+		MaxLifetime: time.Duration(node.Long("delegation.token.max.lifetime.ms")) * time.Millisecond,
+		RenewPeriod: time.Duration(node.Long("delegation.token.expiry.time.ms")) * time.Millisecond,
+		CheckEvery:  time.Duration(node.Long("delegation.token.expiry.check.interval.ms")) * time.Millisecond,
+	}
 }
 
 // DefaultBootstrap are the records of a new cluster at a metadata.version with the features that come with it.

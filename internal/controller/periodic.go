@@ -46,6 +46,12 @@ func newPeriodic(c *Controller) *periodic {
 	add("electUnclean", c.cfg.UncleanInterval, func() ([]metadata.Versioned, bool) {
 		return c.state.replication.electUncleanly()
 	})
+	if c.cfg.Tokens.Secret != "" {
+		add("expireDelegationTokens", c.cfg.Tokens.CheckEvery, func() ([]metadata.Versioned, bool) {
+			records := c.state.tokens.sweep()
+			return records, len(records) == maxRecordsPerBatch
+		})
+	}
 	return p
 }
 

@@ -40,6 +40,7 @@ func newRandomHistory(t testing.TB, seed uint64) *randomHistory {
 	if seed%4 == 3 { // an older cluster
 		cfg.Bootstrap = DefaultBootstrap(metadata.Version(7 + h.rng.IntN(25)))
 	}
+	cfg.ACLs, cfg.Tokens.Secret = true, "hush"
 	h.open(t, cfg)
 	h.env.rng = rand.New(rand.NewPCG(seed, 4))
 	h.quorum.lead()
@@ -80,7 +81,7 @@ func ask[T any](h *randomHistory, handler func(func(T))) {
 }
 
 func (h *randomHistory) step(t *testing.T) {
-	switch h.rng.IntN(26) {
+	switch h.rng.IntN(30) {
 	case 0, 1, 2:
 		id := h.broker()
 		req := protocol.NewBrokerRegistrationRequest()
@@ -195,6 +196,8 @@ func (h *randomHistory) step(t *testing.T) {
 				h.c.AlterPartitionReassignments(h.ctx(1), req, done)
 			})
 		}
+	case 26, 27, 28, 29:
+		h.securityStep()
 	case 23:
 		if h.rng.IntN(4) == 0 { // raft noticed first: the controller learns it by its next write
 			h.quorum.leader.LeaderID = -1
@@ -336,6 +339,20 @@ func (s *state) snapshotRecords() []metadata.Versioned {
 		for k, val := range own.All() {
 			out = append(out, configRecord(res, k, val, true))
 		}
+	}
+	for _, r := range s.security.acls.All() {
+		add(r)
+	}
+	for _, r := range s.security.scram.All() {
+		add(r)
+	}
+	for _, r := range s.tokens.byID.All() {
+		add(r)
+	}
+	for k, value := range s.security.quotas.All() {
+		r := metadata.NewClientQuotaRecord()
+		r.Entity, r.Key, r.Value = entityOfKey(k.entity), k.key, value
+		add(r)
 	}
 	if next := s.producerIDs.next.Get(); next > 0 {
 		r := metadata.NewProducerIdsRecord()

@@ -56,9 +56,9 @@ func (c *Controller) replay(rec metadata.Record, offset int64, inSnapshot bool) 
 	case *metadata.RemoveUserScramCredentialRecord:
 		return s.security.replayRemoveScram(r)
 	case *metadata.DelegationTokenRecord:
-		s.security.replayToken(r)
+		s.tokens.replay(r)
 	case *metadata.RemoveDelegationTokenRecord:
-		s.security.replayRemoveToken(r)
+		s.tokens.replayRemove(r)
 
 	case *metadata.NoOpRecord: // moves the high watermark, that is all
 	case *metadata.ZkMigrationStateRecord: // of clusters that once migrated; nothing depends on it

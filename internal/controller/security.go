@@ -5,26 +5,31 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
+	"github.com/ottla-io/ottla/internal/acl"
 	"github.com/ottla-io/ottla/internal/metadata"
 	"github.com/ottla-io/ottla/internal/timeline"
 	"github.com/ottla-io/ottla/internal/uuid"
 )
 
-// security keeps what the records say about who may do what, and how much: ACLs, SCRAM credentials, delegation tokens
-// and client quotas. Records are kept whole.
+// security keeps what the records say about who may do what, and how much: ACLs, SCRAM credentials and client quotas.
+// Records are kept whole.
 type security struct {
-	log    *slog.Logger
-	acls   *timeline.Map[uuid.UUID, *metadata.AccessControlEntryRecord]
-	scram  *timeline.Map[scramKey, *metadata.UserScramCredentialRecord]
-	tokens *timeline.Map[string, *metadata.DelegationTokenRecord]
-	quotas *timeline.Map[quotaKey, float64]
+	log      *slog.Logger
+	acls     *timeline.Map[uuid.UUID, *metadata.AccessControlEntryRecord]
+	bindings *timeline.Map[acl.Binding, int] // what the entries say, and how many say it
+	scram    *timeline.Map[scramKey, *metadata.UserScramCredentialRecord]
+	quotas   *timeline.Map[quotaKey, float64]
 }
 
 type scramKey struct {
 	user      string
 	mechanism int8
+}
+
+func compareBindings(a, b acl.Binding) int {
+	return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), cmp.Compare(a.ResourceName, b.ResourceName), cmp.Compare(a.PatternType, b.PatternType),
+		cmp.Compare(a.Principal, b.Principal), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Permission, b.Permission))
 }
 
 // quotaKey is one quota of one entity. entity is its parts in a canonical text.
@@ -37,7 +42,7 @@ func newSecurity(log *slog.Logger, r *timeline.Registry) *security {
 		scram: timeline.NewMap[scramKey, *metadata.UserScramCredentialRecord](r, func(a, b scramKey) int {
 			return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.mechanism, b.mechanism))
 		}),
-		tokens: timeline.NewOrderedMap[string, *metadata.DelegationTokenRecord](r),
+		bindings: timeline.NewMap[acl.Binding, int](r, compareBindings),
 		quotas: timeline.NewMap[quotaKey, float64](r, func(a, b quotaKey) int {
 			return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.key, b.key))
 		}),
@@ -49,13 +54,21 @@ func (s *security) replayACL(r *metadata.AccessControlEntryRecord) error {
 		return fmt.Errorf("an ACL with id %s is there already", r.Id)
 	}
 	s.acls.Put(r.Id, r)
+	n, _ := s.bindings.Get(bindingOf(r))
+	s.bindings.Put(bindingOf(r), n+1)
 	s.log.Info("Replayed AccessControlEntryRecord.", "id", r.Id, "principal", r.Principal, "resource", r.ResourceName)
 	return nil
 }
 
 func (s *security) replayRemoveACL(r *metadata.RemoveAccessControlEntryRecord) error {
-	if _, ok := s.acls.Delete(r.Id); !ok {
+	entry, ok := s.acls.Delete(r.Id)
+	if !ok {
 		return fmt.Errorf("no ACL with id %s", r.Id)
+	}
+	if n, _ := s.bindings.Get(bindingOf(entry)); n > 1 {
+		s.bindings.Put(bindingOf(entry), n-1)
+	} else {
+		s.bindings.Delete(bindingOf(entry))
 	}
 	s.log.Info("Replayed RemoveAccessControlEntryRecord.", "id", r.Id)
 	return nil
@@ -78,27 +91,8 @@ func (s *security) replayRemoveScram(r *metadata.RemoveUserScramCredentialRecord
 	return nil
 }
 
-func (s *security) replayToken(r *metadata.DelegationTokenRecord) {
-	s.tokens.Put(r.TokenId, r)
-	s.log.Info("Replayed DelegationTokenRecord.", "tokenId", r.TokenId, "owner", r.Owner)
-}
-
-func (s *security) replayRemoveToken(r *metadata.RemoveDelegationTokenRecord) {
-	s.tokens.Delete(r.TokenId)
-	s.log.Info("Replayed RemoveDelegationTokenRecord.", "tokenId", r.TokenId)
-}
-
 func (s *security) replayQuota(r *metadata.ClientQuotaRecord) {
-	parts := make([]string, len(r.Entity))
-	for i, e := range r.Entity {
-		name := "<default>"
-		if e.EntityName != nil {
-			name = fmt.Sprintf("%q", *e.EntityName)
-		}
-		parts[i] = e.EntityType + "=" + name
-	}
-	slices.Sort(parts)
-	key := quotaKey{strings.Join(parts, ","), r.Key}
+	key := quotaKey{quotaEntity(slices.Clone(r.Entity)).sorted().key(), r.Key}
 	if r.Remove {
 		s.quotas.Delete(key)
 		s.log.Info("Replayed ClientQuotaRecord removing a quota.", "entity", key.entity, "key", r.Key)

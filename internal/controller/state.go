@@ -14,6 +14,7 @@ type state struct {
 	replication *replication
 	producerIDs *producerIDs
 	security    *security
+	tokens      *tokens
 	// transactionStart is the offset of an open metadata transaction's first record, -1 if there is none (KIP-868).
 	transactionStart *timeline.Value[int64]
 }
@@ -25,8 +26,11 @@ func (c *Controller) newState() *state {
 	s.cluster = newCluster(c.log, c.cfg.ClusterID, s.features, s.registry)
 	s.configs = newConfigs(c.log, c.cfg.Node, c.cfg.NodeID, s.features, s.registry)
 	s.configs.exists = c.resourceExists
-	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, func() uuid.UUID { return uuid.Draw(c.env.Rand().Read) }, c.env.Rand().IntN)
+	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, c.newID, c.env.Rand().IntN)
 	s.producerIDs = newProducerIDs(c.log, s.cluster, s.registry)
 	s.security = newSecurity(c.log, s.registry)
+	s.tokens = newTokens(c.log, c.cfg.Tokens, c.env.Now, c.newID, s.registry)
 	return s
 }
+
+func (c *Controller) newID() uuid.UUID { return uuid.Draw(c.env.Rand().Read) }

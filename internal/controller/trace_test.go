@@ -34,7 +34,8 @@ type traceWorld struct {
 	t *testing.T
 	d *datadriven.TestData
 	worldBase
-	out strings.Builder
+	out    strings.Builder
+	tokens [][]byte // HMACs, in the order of their creation
 }
 
 // worldBase is what traces and random histories share.
@@ -201,6 +202,9 @@ func (w *traceWorld) step() string {
 		"alter-configs": w.cmdAlterConfigs, "update-features": w.cmdUpdateFeatures, "reassign": w.cmdReassign,
 		"list-reassignments": w.cmdListReassignments, "describe-cluster": w.cmdDescribeCluster, "producer-ids": w.cmdProducerIDs,
 	}[w.d.Cmd]
+	if !ok {
+		cmd, ok = w.securityCommands()[w.d.Cmd]
+	}
 	if !ok {
 		w.t.Fatalf("%s: unknown command %s", w.d.Pos, w.d.Cmd)
 	}

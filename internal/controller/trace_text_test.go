@@ -55,8 +55,13 @@ func (w *traceWorld) valueText(name string, v reflect.Value) string {
 			return w.topicName(id)
 		case "IncarnationId":
 			return strings.TrimRight(strings.TrimPrefix(string(id[:15]), "inc:"), "\x00")
+		case "Id": // of an ACL
+			return id.String()
 		}
 		return dirName(id)
+	}
+	if b, ok := v.Interface().([]byte); ok {
+		return fmt.Sprintf("%x", b)
 	}
 	switch v.Kind() {
 	case reflect.Pointer:

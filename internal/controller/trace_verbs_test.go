@@ -20,8 +20,9 @@ import (
 func (w *traceWorld) cmdOpen() {
 	node := testNode(w.t, "min.insync.replicas="+w.str("min-isr", "1"), "default.replication.factor="+w.str("rf", "1"),
 		"num.partitions="+w.str("partitions", "1"), "leader.imbalance.check.interval.seconds="+w.str("balance", "300"),
-		"delete.topic.enable="+w.str("delete", "true"))
+		"delete.topic.enable="+w.str("delete", "true"), "delegation.token.secret.key="+w.str("secret", ""))
 	cfg := FromNode(node, testClusterID)
+	cfg.ACLs = w.has("acls")
 	cfg.Bootstrap = DefaultBootstrap(metadata.Version(w.num("mv", 33)))
 	if w.has("elr") {
 		cfg.Bootstrap = slices.DeleteFunc(cfg.Bootstrap, func(v metadata.Versioned) bool {

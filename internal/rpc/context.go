@@ -72,3 +72,10 @@ type FetchReply struct {
 	External []env.Part
 	Release  func()
 }
+
+// IsAddress reports whether a host is one without a question to a name server, for which nobody here waits: an address, or
+// localhost.
+func IsAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == "localhost"
+}

@@ -26,60 +26,79 @@ type row struct {
 
 // apis is the table. ApiVersions answers from it; the versions are those of Apache Kafka 4.4.0.
 var apis = []row{
-	{protocol.KeyProduce, 3, 13, OnBroker, typedPooled((*broker.Broker).Produce)},                          // broker/handle_produce.go
-	{protocol.KeyFetch, 4, 18, OnBroker, fetch((*broker.Broker).Fetch)},                                    // broker/handle_fetch.go
-	{protocol.KeyListOffsets, 1, 11, OnBroker, typed((*broker.Broker).ListOffsets)},                        // broker/handle_list_offsets.go
-	{protocol.KeyMetadata, 0, 13, OnBroker, typed((*broker.Broker).Metadata)},                              // broker/handle_metadata.go
-	{protocol.KeyOffsetCommit, 2, 10, OnBroker, typed((*group.Service).OffsetCommit)},                      // coordinator/group/handle_offset_commit.go
-	{protocol.KeyOffsetFetch, 1, 10, OnBroker, typed((*group.Service).OffsetFetch)},                        // coordinator/group/handle_offset_fetch.go
-	{protocol.KeyFindCoordinator, 0, 6, OnBroker, typed((*broker.Broker).FindCoordinator)},                 // broker/handle_find_coordinator.go
-	{protocol.KeyJoinGroup, 0, 9, OnBroker, typed((*group.Service).JoinGroup)},                             // coordinator/group/handle_join_group.go
-	{protocol.KeyHeartbeat, 0, 4, OnBroker, typed((*group.Service).Heartbeat)},                             // coordinator/group/handle_heartbeat.go
-	{protocol.KeyLeaveGroup, 0, 5, OnBroker, typed((*group.Service).LeaveGroup)},                           // coordinator/group/handle_leave_group.go
-	{protocol.KeySyncGroup, 0, 5, OnBroker, typed((*group.Service).SyncGroup)},                             // coordinator/group/handle_sync_group.go
-	{protocol.KeyDescribeGroups, 0, 6, OnBroker, typed((*group.Service).DescribeGroups)},                   // coordinator/group/handle_groups.go
-	{protocol.KeyListGroups, 0, 5, OnBroker, typed((*group.Service).ListGroups)},                           // coordinator/group/handle_groups.go
-	{protocol.KeySaslHandshake, 0, 1, OnBroker, typed((*sasl).Handshake)},                                  // server/sasl.go
-	{protocol.KeyApiVersions, 0, 5, OnBroker, typed((*versions).answer)},                                   // server/api_versions.go
-	{protocol.KeyCreateTopics, 2, 7, OnBroker, forward},                                                    // broker/forward.go, controller/handle_topics.go
-	{protocol.KeyDeleteTopics, 1, 6, OnBroker, forward},                                                    // controller/handle_topics.go
-	{protocol.KeyDeleteRecords, 0, 2, OnBroker, typed((*broker.Broker).DeleteRecords)},                     // broker/handle_delete_records.go
-	{protocol.KeyInitProducerId, 0, 5, OnBroker, typed((*broker.Broker).InitProducerId)},                   // broker/handle_init_producer_id.go
-	{protocol.KeyOffsetForLeaderEpoch, 2, 4, OnBroker, typed((*broker.Broker).OffsetForLeaderEpoch)},       // broker/handle_offset_for_leader_epoch.go
-	{protocol.KeyDescribeConfigs, 1, 4, OnBroker, typed((*broker.Broker).DescribeConfigs)},                 // broker/handle_describe_configs.go
-	{protocol.KeyAlterConfigs, 0, 2, OnBroker, typed((*broker.Broker).AlterConfigs)},                       // broker/handle_alter_configs.go
-	{protocol.KeyDescribeLogDirs, 1, 5, OnBroker, typed((*broker.Broker).DescribeLogDirs)},                 // broker/handle_describe_log_dirs.go
-	{protocol.KeySaslAuthenticate, 0, 2, OnBroker, typed((*sasl).Authenticate)},                            // server/sasl.go
-	{protocol.KeyCreatePartitions, 0, 3, OnBroker, forward},                                                // controller/handle_topics.go
-	{protocol.KeyDeleteGroups, 0, 3, OnBroker, typed((*group.Service).DeleteGroups)},                       // coordinator/group/handle_groups.go
-	{protocol.KeyElectLeaders, 0, 2, OnBroker, forward},                                                    // controller/handle_partitions.go
-	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnBroker, typed((*broker.Broker).IncrementalAlterConfigs)}, // broker/handle_alter_configs.go
-	{protocol.KeyAlterPartitionReassignments, 0, 1, OnBroker, forward},                                     // controller/handle_partitions.go
-	{protocol.KeyListPartitionReassignments, 0, 0, OnBroker, forward},                                      // controller/handle_partitions.go
-	{protocol.KeyOffsetDelete, 0, 0, OnBroker, typed((*group.Service).OffsetDelete)},                       // coordinator/group/handle_offset_delete.go
-	{protocol.KeyDescribeQuorum, 0, 2, OnBroker, forward},                                                  // raft/describe.go
-	{protocol.KeyUpdateFeatures, 0, 2, OnBroker, forward},                                                  // controller/handle_nodes.go
-	{protocol.KeyDescribeCluster, 0, 2, OnBroker, typed((*broker.Broker).DescribeCluster)},                 // broker/handle_describe_cluster.go
-	{protocol.KeyDescribeProducers, 0, 0, OnBroker, typed((*broker.Broker).DescribeProducers)},             // broker/handle_describe_producers.go
-	{protocol.KeyUnregisterBroker, 0, 0, OnBroker, forward},                                                // controller/handle_nodes.go
-	{protocol.KeyListConfigResources, 0, 1, OnBroker, typed((*broker.Broker).ListConfigResources)},         // broker/handle_list_config_resources.go
-	{protocol.KeyDescribeTopicPartitions, 0, 0, OnBroker, typed((*broker.Broker).DescribeTopicPartitions)}, // broker/handle_describe_topic_partitions.go
-	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                            // controller/handle_nodes.go
-	{protocol.KeyAddRaftVoter, 0, 1, OnBroker, forward},                                                    // raft/membership.go
-	{protocol.KeyRemoveRaftVoter, 0, 0, OnBroker, forward},                                                 // raft/membership.go
+	{protocol.KeyProduce, 3, 13, OnBroker, typedPooled((*broker.Broker).Produce)},                                    // broker/handle_produce.go
+	{protocol.KeyFetch, 4, 18, OnBroker, fetch((*broker.Broker).Fetch)},                                              // broker/handle_fetch.go
+	{protocol.KeyListOffsets, 1, 11, OnBroker, typed((*broker.Broker).ListOffsets)},                                  // broker/handle_list_offsets.go
+	{protocol.KeyMetadata, 0, 13, OnBroker, typed((*broker.Broker).Metadata)},                                        // broker/handle_metadata.go
+	{protocol.KeyOffsetCommit, 2, 10, OnBroker, typed((*group.Service).OffsetCommit)},                                // coordinator/group/handle_offset_commit.go
+	{protocol.KeyOffsetFetch, 1, 10, OnBroker, typed((*group.Service).OffsetFetch)},                                  // coordinator/group/handle_offset_fetch.go
+	{protocol.KeyFindCoordinator, 0, 6, OnBroker, typed((*broker.Broker).FindCoordinator)},                           // broker/handle_find_coordinator.go
+	{protocol.KeyJoinGroup, 0, 9, OnBroker, typed((*group.Service).JoinGroup)},                                       // coordinator/group/handle_join_group.go
+	{protocol.KeyHeartbeat, 0, 4, OnBroker, typed((*group.Service).Heartbeat)},                                       // coordinator/group/handle_heartbeat.go
+	{protocol.KeyLeaveGroup, 0, 5, OnBroker, typed((*group.Service).LeaveGroup)},                                     // coordinator/group/handle_leave_group.go
+	{protocol.KeySyncGroup, 0, 5, OnBroker, typed((*group.Service).SyncGroup)},                                       // coordinator/group/handle_sync_group.go
+	{protocol.KeyDescribeGroups, 0, 6, OnBroker, typed((*group.Service).DescribeGroups)},                             // coordinator/group/handle_groups.go
+	{protocol.KeyListGroups, 0, 5, OnBroker, typed((*group.Service).ListGroups)},                                     // coordinator/group/handle_groups.go
+	{protocol.KeySaslHandshake, 0, 1, OnBroker, typed((*sasl).Handshake)},                                            // server/sasl.go
+	{protocol.KeyApiVersions, 0, 5, OnBroker, typed((*versions).answer)},                                             // server/api_versions.go
+	{protocol.KeyCreateTopics, 2, 7, OnBroker, forward},                                                              // broker/forward.go, controller/handle_topics.go
+	{protocol.KeyDeleteTopics, 1, 6, OnBroker, forward},                                                              // controller/handle_topics.go
+	{protocol.KeyDeleteRecords, 0, 2, OnBroker, typed((*broker.Broker).DeleteRecords)},                               // broker/handle_delete_records.go
+	{protocol.KeyInitProducerId, 0, 5, OnBroker, typed((*broker.Broker).InitProducerId)},                             // broker/handle_init_producer_id.go
+	{protocol.KeyOffsetForLeaderEpoch, 2, 4, OnBroker, typed((*broker.Broker).OffsetForLeaderEpoch)},                 // broker/handle_offset_for_leader_epoch.go
+	{protocol.KeyDescribeAcls, 1, 3, OnBroker, typed((*broker.Broker).DescribeAcls)},                                 // broker/handle_describe_acls.go
+	{protocol.KeyCreateAcls, 1, 3, OnBroker, forward},                                                                // controller/handle_security.go
+	{protocol.KeyDeleteAcls, 1, 3, OnBroker, forward},                                                                // controller/handle_security.go
+	{protocol.KeyDescribeConfigs, 1, 4, OnBroker, typed((*broker.Broker).DescribeConfigs)},                           // broker/handle_describe_configs.go
+	{protocol.KeyAlterConfigs, 0, 2, OnBroker, typed((*broker.Broker).AlterConfigs)},                                 // broker/handle_alter_configs.go
+	{protocol.KeyDescribeLogDirs, 1, 5, OnBroker, typed((*broker.Broker).DescribeLogDirs)},                           // broker/handle_describe_log_dirs.go
+	{protocol.KeySaslAuthenticate, 0, 2, OnBroker, typed((*sasl).Authenticate)},                                      // server/sasl.go
+	{protocol.KeyCreatePartitions, 0, 3, OnBroker, forward},                                                          // controller/handle_topics.go
+	{protocol.KeyCreateDelegationToken, 1, 3, OnBroker, typed((*broker.Broker).CreateDelegationToken)},               // broker/handle_delegation_tokens.go
+	{protocol.KeyRenewDelegationToken, 1, 2, OnBroker, typed((*broker.Broker).RenewDelegationToken)},                 // broker/handle_delegation_tokens.go
+	{protocol.KeyExpireDelegationToken, 1, 2, OnBroker, typed((*broker.Broker).ExpireDelegationToken)},               // broker/handle_delegation_tokens.go
+	{protocol.KeyDescribeDelegationToken, 1, 3, OnBroker, typed((*broker.Broker).DescribeDelegationToken)},           // broker/handle_delegation_tokens.go
+	{protocol.KeyDeleteGroups, 0, 3, OnBroker, typed((*group.Service).DeleteGroups)},                                 // coordinator/group/handle_groups.go
+	{protocol.KeyElectLeaders, 0, 2, OnBroker, forward},                                                              // controller/handle_partitions.go
+	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnBroker, typed((*broker.Broker).IncrementalAlterConfigs)},           // broker/handle_alter_configs.go
+	{protocol.KeyAlterPartitionReassignments, 0, 1, OnBroker, forward},                                               // controller/handle_partitions.go
+	{protocol.KeyListPartitionReassignments, 0, 0, OnBroker, forward},                                                // controller/handle_partitions.go
+	{protocol.KeyOffsetDelete, 0, 0, OnBroker, typed((*group.Service).OffsetDelete)},                                 // coordinator/group/handle_offset_delete.go
+	{protocol.KeyDescribeClientQuotas, 0, 1, OnBroker, typed((*broker.Broker).DescribeClientQuotas)},                 // broker/handle_describe_client_quotas.go
+	{protocol.KeyAlterClientQuotas, 0, 1, OnBroker, forward},                                                         // controller/handle_security.go
+	{protocol.KeyDescribeUserScramCredentials, 0, 0, OnBroker, typed((*broker.Broker).DescribeUserScramCredentials)}, // broker/handle_describe_user_scram_credentials.go
+	{protocol.KeyAlterUserScramCredentials, 0, 0, OnBroker, forward},                                                 // controller/handle_security.go
+	{protocol.KeyDescribeQuorum, 0, 2, OnBroker, forward},                                                            // raft/describe.go
+	{protocol.KeyUpdateFeatures, 0, 2, OnBroker, forward},                                                            // controller/handle_nodes.go
+	{protocol.KeyDescribeCluster, 0, 2, OnBroker, typed((*broker.Broker).DescribeCluster)},                           // broker/handle_describe_cluster.go
+	{protocol.KeyDescribeProducers, 0, 0, OnBroker, typed((*broker.Broker).DescribeProducers)},                       // broker/handle_describe_producers.go
+	{protocol.KeyUnregisterBroker, 0, 0, OnBroker, forward},                                                          // controller/handle_nodes.go
+	{protocol.KeyListConfigResources, 0, 1, OnBroker, typed((*broker.Broker).ListConfigResources)},                   // broker/handle_list_config_resources.go
+	{protocol.KeyDescribeTopicPartitions, 0, 0, OnBroker, typed((*broker.Broker).DescribeTopicPartitions)},           // broker/handle_describe_topic_partitions.go
+	{protocol.KeyUnregisterController, 0, 0, OnBroker, forward},                                                      // controller/handle_nodes.go
+	{protocol.KeyAddRaftVoter, 0, 1, OnBroker, forward},                                                              // raft/membership.go
+	{protocol.KeyRemoveRaftVoter, 0, 0, OnBroker, forward},                                                           // raft/membership.go
 
 	{protocol.KeyFetch, 4, 18, OnController, fetch((*raft.Quorum).Fetch)},                                                      // raft/fetch.go
 	{protocol.KeySaslHandshake, 0, 1, OnController, typed((*sasl).Handshake)},                                                  // server/sasl.go
 	{protocol.KeyApiVersions, 0, 5, OnController, typed((*versions).answer)},                                                   // server/api_versions.go
 	{protocol.KeyCreateTopics, 2, 7, OnController, typed((*controller.Controller).CreateTopics)},                               // controller/handle_topics.go
 	{protocol.KeyDeleteTopics, 1, 6, OnController, typed((*controller.Controller).DeleteTopics)},                               // controller/handle_topics.go
+	{protocol.KeyDescribeAcls, 1, 3, OnController, typed((*controller.Controller).DescribeAcls)},                               // controller/handle_security.go
+	{protocol.KeyCreateAcls, 1, 3, OnController, typed((*controller.Controller).CreateAcls)},                                   // controller/handle_security.go
+	{protocol.KeyDeleteAcls, 1, 3, OnController, typed((*controller.Controller).DeleteAcls)},                                   // controller/handle_security.go
 	{protocol.KeyAlterConfigs, 0, 2, OnController, typed((*controller.Controller).AlterConfigs)},                               // controller/handle_configs.go
 	{protocol.KeySaslAuthenticate, 0, 2, OnController, typed((*sasl).Authenticate)},                                            // server/sasl.go
 	{protocol.KeyCreatePartitions, 0, 3, OnController, typed((*controller.Controller).CreatePartitions)},                       // controller/handle_topics.go
+	{protocol.KeyCreateDelegationToken, 1, 3, OnController, typed((*controller.Controller).CreateDelegationToken)},             // controller/handle_security.go
+	{protocol.KeyRenewDelegationToken, 1, 2, OnController, typed((*controller.Controller).RenewDelegationToken)},               // controller/handle_security.go
+	{protocol.KeyExpireDelegationToken, 1, 2, OnController, typed((*controller.Controller).ExpireDelegationToken)},             // controller/handle_security.go
 	{protocol.KeyElectLeaders, 0, 2, OnController, typed((*controller.Controller).ElectLeaders)},                               // controller/handle_partitions.go
 	{protocol.KeyIncrementalAlterConfigs, 0, 1, OnController, typed((*controller.Controller).IncrementalAlterConfigs)},         // controller/handle_configs.go
 	{protocol.KeyAlterPartitionReassignments, 0, 1, OnController, typed((*controller.Controller).AlterPartitionReassignments)}, // controller/handle_partitions.go
 	{protocol.KeyListPartitionReassignments, 0, 0, OnController, typed((*controller.Controller).ListPartitionReassignments)},   // controller/handle_partitions.go
+	{protocol.KeyAlterClientQuotas, 0, 1, OnController, typed((*controller.Controller).AlterClientQuotas)},                     // controller/handle_security.go
+	{protocol.KeyAlterUserScramCredentials, 0, 0, OnController, typed((*controller.Controller).AlterUserScramCredentials)},     // controller/handle_security.go
 	{protocol.KeyVote, 0, 2, OnController, typed((*raft.Quorum).Vote)},                                                         // raft/vote.go
 	{protocol.KeyBeginQuorumEpoch, 0, 1, OnController, typed((*raft.Quorum).BeginQuorumEpoch)},                                 // raft/epoch.go
 	{protocol.KeyEndQuorumEpoch, 0, 1, OnController, typed((*raft.Quorum).EndQuorumEpoch)},                                     // raft/epoch.go

@@ -58,12 +58,12 @@ func freePort(t *testing.T) int {
 }
 
 // startKafka formats and starts a real node and connects to it.
-func startKafka(t *testing.T) *kafkaNode {
+func startKafka(t *testing.T, extra ...string) *kafkaNode {
 	t.Helper()
 	dir := t.TempDir()
 	client, quorum := freePort(t), freePort(t)
 	file := filepath.Join(dir, "server.properties")
-	text := strings.Join(append(settings,
+	text := strings.Join(append(append(settings, extra...),
 		fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", quorum),
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", client, quorum),
 		"log.dirs="+filepath.Join(dir, "data")), "\n")

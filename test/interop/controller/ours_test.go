@@ -73,10 +73,10 @@ func await[T any](t *testing.T, call func(respond func(T))) T {
 }
 
 // newOurs is a controller that stands by on an empty log.
-func newOurs(t *testing.T) *ourNode {
+func newOurs(t *testing.T, extra ...string) *ourNode {
 	t.Helper()
 	var entries []config.Entry
-	for _, s := range append(settings, "controller.quorum.bootstrap.servers=127.0.0.1:9093",
+	for _, s := range append(append(settings, extra...), "controller.quorum.bootstrap.servers=127.0.0.1:9093",
 		"listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093", "log.dirs=/nowhere") {
 		k, v, _ := strings.Cut(s, "=")
 		entries = append(entries, config.Entry{Key: k, Value: v})
@@ -92,9 +92,9 @@ func newOurs(t *testing.T) *ourNode {
 	return o
 }
 
-func startOurs(t *testing.T) *ourNode {
+func startOurs(t *testing.T, extra ...string) *ourNode {
 	t.Helper()
-	o := newOurs(t)
+	o := newOurs(t, extra...)
 	o.c.HandleLeaderChange(o.q.LeaderAndEpoch())
 
 	reg := protocol.NewBrokerRegistrationRequest()
@@ -147,6 +147,22 @@ func (o *ourNode) ask(req protocol.Request, version int16) protocol.Response {
 		return await(o.t, func(f func(*protocol.ListPartitionReassignmentsResponse)) {
 			o.c.ListPartitionReassignments(ctx, req, f)
 		})
+	}
+	return o.askSecurity(ctx, req)
+}
+
+// askSecurity calls the handlers of who may do what, and how much.
+func (o *ourNode) askSecurity(ctx *rpc.Context, req protocol.Request) protocol.Response {
+	o.t.Helper()
+	switch req := req.(type) {
+	case *protocol.AlterUserScramCredentialsRequest:
+		return await(o.t, func(f func(*protocol.AlterUserScramCredentialsResponse)) { o.c.AlterUserScramCredentials(ctx, req, f) })
+	case *protocol.AlterClientQuotasRequest:
+		return await(o.t, func(f func(*protocol.AlterClientQuotasResponse)) { o.c.AlterClientQuotas(ctx, req, f) })
+	case *protocol.CreateAclsRequest:
+		return await(o.t, func(f func(*protocol.CreateAclsResponse)) { o.c.CreateAcls(ctx, req, f) })
+	case *protocol.DeleteAclsRequest:
+		return await(o.t, func(f func(*protocol.DeleteAclsResponse)) { o.c.DeleteAcls(ctx, req, f) })
 	}
 	o.t.Fatalf("no handler for %T", req)
 	return nil

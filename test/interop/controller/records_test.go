@@ -74,13 +74,18 @@ func written(log []raft.Batch) []string {
 	for i := 0; i < len(lines); i++ {
 		kind, _, _ := strings.Cut(lines[i], " ")
 		j := i + 1
-		for j < len(lines) && strings.HasPrefix(lines[j], kind) && (strings.Contains(kind, "Config") || strings.Contains(kind, "RemoveTopic")) {
+		for j < len(lines) && strings.HasPrefix(lines[j], kind) && unordered(kind) {
 			j++
 		}
 		slices.Sort(lines[i:j])
 		i = j - 1
 	}
 	return lines
+}
+
+// unordered reports whether a request's records of a type are in no order with Kafka.
+func unordered(kind string) bool {
+	return slices.ContainsFunc([]string{"Config", "RemoveTopic", "ClientQuota", "AccessControl", "Scram"}, func(s string) bool { return strings.Contains(kind, s) })
 }
 
 func fields(v reflect.Value, names map[uuid.UUID]string) string {
@@ -96,6 +101,8 @@ func fields(v reflect.Value, names map[uuid.UUID]string) string {
 			parts = append(parts, fmt.Sprintf("%s:%d", name, f.Len()))
 		case f.Kind() == reflect.Pointer && f.IsNil(), f.Kind() == reflect.Slice && f.IsNil():
 			parts = append(parts, name+"=null")
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			parts = append(parts, fmt.Sprintf("%s=%v", name, textOf(f)))
 		case f.Kind() == reflect.Pointer:
 			parts = append(parts, fmt.Sprintf("%s=%v", name, f.Elem().Interface()))
 		default:
