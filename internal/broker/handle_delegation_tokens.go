@@ -29,7 +29,9 @@ func (b *Broker) CreateDelegationToken(ctx *rpc.Context, req *protocol.CreateDel
 	resp := protocol.NewCreateDelegationTokenResponse()
 	resp.ErrorCode = kerr.DelegationTokenRequestNotAllowed.Code
 	kind, name, _ := strings.Cut(ctx.Principal, ":")
-	resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = kind, name
+	if ctx.APIVersion >= 3 {
+		resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = kind, name
+	}
 	if req.OwnerPrincipalName != nil && *req.OwnerPrincipalName != "" {
 		name = *req.OwnerPrincipalName
 		if kind = ""; req.OwnerPrincipalType != nil {
@@ -80,7 +82,7 @@ func (b *Broker) DescribeDelegationToken(ctx *rpc.Context, req *protocol.Describ
 				return ownsOrRenews(r, o.PrincipalType+":"+o.PrincipalName)
 			})
 			if named && ownsOrRenews(r, ctx.Principal) {
-				resp.Tokens = append(resp.Tokens, describedToken(r, secret))
+				resp.Tokens = append(resp.Tokens, describedToken(r, secret, ctx.APIVersion))
 			}
 		}
 	}
@@ -91,13 +93,15 @@ func ownsOrRenews(r *metadata.DelegationTokenRecord, principal string) bool {
 	return r.Owner == principal || slices.Contains(r.Renewers, principal)
 }
 
-func describedToken(r *metadata.DelegationTokenRecord, secret string) protocol.DescribeDelegationTokenResponseDescribedDelegationToken {
+func describedToken(r *metadata.DelegationTokenRecord, secret string, version int16) protocol.DescribeDelegationTokenResponseDescribedDelegationToken {
 	t := protocol.DescribeDelegationTokenResponseDescribedDelegationToken{
 		IssueTimestamp: r.IssueTimestamp, ExpiryTimestamp: r.ExpirationTimestamp, MaxTimestamp: r.MaxTimestamp,
 		TokenId: r.TokenId, Hmac: controller.TokenHMAC(secret, r.TokenId),
 	}
 	t.PrincipalType, t.PrincipalName, _ = strings.Cut(r.Owner, ":")
-	t.TokenRequesterPrincipalType, t.TokenRequesterPrincipalName, _ = strings.Cut(r.Requester, ":")
+	if version >= 3 {
+		t.TokenRequesterPrincipalType, t.TokenRequesterPrincipalName, _ = strings.Cut(r.Requester, ":")
+	}
 	for _, p := range r.Renewers {
 		kind, name, _ := strings.Cut(p, ":")
 		t.Renewers = append(t.Renewers, protocol.DescribeDelegationTokenResponseDescribedDelegationTokenRenewer{PrincipalType: kind, PrincipalName: name})

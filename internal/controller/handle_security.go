@@ -146,7 +146,9 @@ func (c *Controller) CreateDelegationToken(ctx *rpc.Context, req *protocol.Creat
 	}, nil, func(r *metadata.DelegationTokenRecord, err error) {
 		resp := protocol.NewCreateDelegationTokenResponse()
 		resp.PrincipalType, resp.PrincipalName = splitPrincipal(owner)
-		resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = splitPrincipal(requester)
+		if ctx.APIVersion >= 3 {
+			resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = splitPrincipal(requester)
+		}
 		if err != nil {
 			resp.ErrorCode, _ = codeAndMessage(err)
 			none := timeOfFailure(err)
