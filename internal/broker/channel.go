@@ -54,6 +54,7 @@ type ControllerChannel struct {
 // errand is one request on its way.
 type errand struct {
 	ctx      rpc.Context
+	client   bool // on behalf of a client
 	req      protocol.Request
 	version  int16
 	deadline time.Duration
@@ -71,7 +72,7 @@ func NewControllerChannel(e env.Env, name string, o ChannelOptions) *ControllerC
 func (c *ControllerChannel) Send(ctx *rpc.Context, req protocol.Request, version int16, done func(protocol.Response, error)) {
 	r := &errand{req: req, version: version, done: done}
 	if ctx != nil {
-		r.ctx = *ctx
+		r.ctx, r.client = *ctx, true
 	} else {
 		r.ctx = rpc.Context{ClientID: c.ClientID, Principal: "User:ANONYMOUS"}
 	}
@@ -129,7 +130,7 @@ func (c *ControllerChannel) try(r *errand) {
 			}
 			c.client = rpc.NewClient(c.env, addr, c.ClientID)
 		}
-		c.client.Send(r.req, r.version, r.deadline-c.env.Monotonic(), answer)
+		c.send(r, answer)
 	}
 }
 

@@ -29,7 +29,6 @@ type quotaFilter struct {
 // Errors: 42 types twice, matches without or with a name, ip beside others; 35 an unknown type.
 func (b *Broker) DescribeClientQuotas(_ *rpc.Context, req *protocol.DescribeClientQuotasRequest, respond func(*protocol.DescribeClientQuotasResponse)) {
 	resp := protocol.NewDescribeClientQuotasResponse()
-	resp.ErrorMessage = nil
 	filter, code, message := newQuotaFilter(req)
 	if code != nil {
 		resp.ErrorCode, resp.ErrorMessage, resp.Entries = code.Code, &message, nil

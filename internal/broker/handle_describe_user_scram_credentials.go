@@ -26,9 +26,9 @@ func (b *Broker) DescribeUserScramCredentials(_ *rpc.Context, req *protocol.Desc
 		}
 	}
 	resp := protocol.NewDescribeUserScramCredentialsResponse()
-	resp.ErrorMessage = nil
 	for _, user := range slices.Sorted(maps.Keys(named)) {
-		one := protocol.DescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult{User: user}
+		one := protocol.NewDescribeUserScramCredentialsResponseDescribeUserScramCredentialsResult()
+		one.User = user
 		fail := func(e *kerr.Error, message string) { one.ErrorCode, one.ErrorMessage = e.Code, &message }
 		for _, m := range scramMechanisms {
 			if r := scram.Get(m, user); r != nil && named[user] == 1 {

@@ -139,7 +139,7 @@ func dispatch(b *Broker, ctx *rpc.Context, req protocol.Request, respond func(pr
 	case *protocol.DescribeProducersRequest:
 		b.DescribeProducers(ctx, req, func(r *protocol.DescribeProducersResponse) { respond(r) })
 	default:
-		b.Forward(ctx, req, respond)
+		dispatchSecurity(b, ctx, req, respond)
 	}
 }
 
@@ -212,6 +212,8 @@ func judgedForm(resp protocol.Response) protocol.Response {
 		})
 	case *protocol.InitProducerIdResponse:
 		r.ProducerId = min(r.ProducerId, 0)
+	default:
+		sortSecurity(resp)
 	}
 	return resp
 }

@@ -23,7 +23,8 @@ func questions() []question {
 	all = append(all, clusterQuestions()...)
 	all = append(all, coordinatorQuestions()...)
 	all = append(all, describeQuestions()...)
-	return append(all, alterQuestions()...)
+	all = append(all, alterQuestions()...)
+	return append(all, securityQuestions()...)
 }
 
 func setupQuestions() []question {

@@ -131,7 +131,7 @@ func (c *Controller) tokensAllowed(ctx *rpc.Context) error {
 // CreateDelegationToken is key 38, versions 1–3 (KIP-48). v3: tokens for others (KIP-373). Path: tokens.go create →
 // DelegationTokenRecord → stable → answer. Errors: 64 not from such a connection, 61 no secret, 35, 67 renewers, 41.
 func (c *Controller) CreateDelegationToken(ctx *rpc.Context, req *protocol.CreateDelegationTokenRequest, respond func(*protocol.CreateDelegationTokenResponse)) {
-	requester := ctx.Principal
+	requester, version := ctx.Principal, ctx.APIVersion
 	owner := ownerOf(req, requester)
 	allowed := c.tokensAllowed(ctx)
 	appendWrite(c, "createDelegationToken", 0, func() (Result[*metadata.DelegationTokenRecord], error) {
@@ -146,7 +146,7 @@ func (c *Controller) CreateDelegationToken(ctx *rpc.Context, req *protocol.Creat
 	}, nil, func(r *metadata.DelegationTokenRecord, err error) {
 		resp := protocol.NewCreateDelegationTokenResponse()
 		resp.PrincipalType, resp.PrincipalName = splitPrincipal(owner)
-		if ctx.APIVersion >= 3 {
+		if version >= 3 {
 			resp.TokenRequesterPrincipalType, resp.TokenRequesterPrincipalName = splitPrincipal(requester)
 		}
 		if err != nil {

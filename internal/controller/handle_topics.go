@@ -15,7 +15,7 @@ func millis(ms int32) time.Duration { return time.Duration(max(ms, 1)) * time.Mi
 
 // forwarded reports whether a request came by a broker, which has looked at it before.
 func (c *Controller) forwarded(ctx *rpc.Context) bool {
-	return !slices.Contains(c.cfg.Node.ControllerListeners, ctx.Listener)
+	return ctx.Forwarded || !slices.Contains(c.cfg.Node.ControllerListeners, ctx.Listener)
 }
 
 // CreateTopics is key 19, versions 2–7. v4: -1 counts are defaults (KIP-464). v5: settings in the answer (KIP-525). v7:

@@ -176,6 +176,7 @@ func (d *TopicsDelta) clearTopicELR(topic *Topic) error {
 		}
 		n := *p
 		n.ELR, n.LastKnownELR = nil, nil
+		n.PartitionEpoch++
 		td.New.Partitions[i] = &n
 		td.changed[int32(i)] = struct{}{}
 	}

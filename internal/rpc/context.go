@@ -21,6 +21,7 @@ type Context struct {
 	CorrelationID int32
 	Listener      string // name of the listener it came in on
 	Principal     string // "User:ANONYMOUS" without authentication
+	Forwarded     bool   // it came in an envelope of a broker, which has looked at it before (KIP-590)
 	RemoteAddr    string
 	LocalAddr     string
 	ConnID        uint64 // unique within the node's life
@@ -71,6 +72,17 @@ type FetchReply struct {
 	Response *protocol.FetchResponse
 	External []env.Part
 	Release  func()
+}
+
+// HostBytes is the peer's address in 4 or 16 bytes, as brokers pass it on (KIP-590). A peer without an address is of this machine.
+func (c *Context) HostBytes() []byte {
+	if ap, err := netip.ParseAddrPort(c.RemoteAddr); err == nil {
+		return ap.Addr().Unmap().AsSlice()
+	}
+	if a, err := netip.ParseAddr(c.RemoteAddr); err == nil {
+		return a.Unmap().AsSlice()
+	}
+	return []byte{127, 0, 0, 1}
 }
 
 // IsAddress reports whether a host is one without a question to a name server, for which nobody here waits: an address, or

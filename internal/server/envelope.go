@@ -24,8 +24,12 @@ func newEnvelopes(t *Targets) *envelopes {
 	if t.Controller == nil {
 		return nil
 	}
-	// What brokers hand on from their own listeners, and the configs of which they answer a part themselves.
-	forwarded := map[int16]bool{protocol.KeyAlterConfigs: true, protocol.KeyIncrementalAlterConfigs: true}
+	// What brokers hand on from their own listeners, the configs of which they answer a part themselves, and tokens, for which they look at the
+	// connection.
+	forwarded := map[int16]bool{
+		protocol.KeyAlterConfigs: true, protocol.KeyIncrementalAlterConfigs: true,
+		protocol.KeyCreateDelegationToken: true, protocol.KeyRenewDelegationToken: true, protocol.KeyExpireDelegationToken: true,
+	}
 	for _, r := range apis {
 		if r.kind == OnBroker && r.handler == forward {
 			forwarded[r.key] = true
@@ -93,7 +97,7 @@ func (e *envelopes) unpack(ctx *rpc.Context, req *protocol.EnvelopeRequest) (*rp
 	}
 	inner := *ctx
 	inner.ClientID, inner.APIKey, inner.APIVersion, inner.CorrelationID = string(h.clientID), h.key, h.version, h.correlationID
-	inner.Principal, inner.RemoteAddr = principal, addr.String()
+	inner.Principal, inner.RemoteAddr, inner.Forwarded = principal, addr.String(), true
 	inner.ClientSoftwareName, inner.ClientSoftwareVersion = "", ""
 	return &inner, body, nil
 }
