@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,9 +20,6 @@ import (
 	"github.com/ottla-io/ottla/internal/format"
 	"github.com/ottla-io/ottla/internal/node"
 )
-
-// gcPercent is how much garbage there may be for each byte that lives.
-const gcPercent = 400
 
 // defaultDir is where a server without a configuration keeps its data.
 const defaultDir = "ottla-data"
@@ -97,8 +93,7 @@ func serve(_ context.Context, s *streams, cmd *cobra.Command, args []string) err
 		}
 	}
 	if os.Getenv("GOGC") == "" {
-		// What lives is small and what is thrown away is large: with Go's default the collector would run all the time.
-		debug.SetGCPercent(gcPercent)
+		boundGarbage()
 	}
 	faults := make(chan error, 1)
 	n, err := node.Open(node.Options{Env: e, Config: cfg, Hostname: canonicalHostname(), OnFault: func(err error) {
