@@ -22,6 +22,7 @@ import (
 const picture = `
 NONE < uuid, kerr, timeline, env, config, acl, /schemas;
 env < env/real, env/sim;
+env/real < env/process;
 /schemas < protocol/gen;
 
 # bytes
@@ -52,8 +53,9 @@ server, format < node;
 
 # who makes processes
 node, env/sim < sim;
-node, env/real < /ottlatest;
-node, env/real, /schemas < cli;
+node, env/real < cluster;
+cluster, env/process < /ottlatest;
+cluster, /schemas < cli;
 sim, cli, /ottlatest < /cmd/ottla;
 `
 

@@ -11,7 +11,8 @@ import (
 )
 
 type network struct {
-	env *Env
+	env  *Env
+	open func(addr string) (net.Listener, error)
 }
 
 const (
@@ -21,7 +22,7 @@ const (
 
 // Listen binds at once; connections are accepted on a goroutine.
 func (n *network) Listen(addr string, o env.ListenOptions, accept func(env.Conn) env.Handler) (env.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := n.open(addr)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -27,6 +28,8 @@ type Options struct {
 	// state cannot be trusted any more. The queue runs nothing after that, the connection is closed. Default: log it
 	// and exit with 1.
 	OnPanic func(where string, reason any, stack []byte)
+	// Listen opens a TCP listener. Default: net.Listen.
+	Listen func(addr string) (net.Listener, error)
 }
 
 // Env implements env.Env.
@@ -51,7 +54,10 @@ func New(o Options) *Env {
 			os.Exit(1)
 		}
 	}
-	e.net = &network{env: e}
+	e.net = &network{env: e, open: o.Listen}
+	if e.net.open == nil {
+		e.net.open = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+	}
 	return e
 }
 
