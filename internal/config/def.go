@@ -80,6 +80,9 @@ func (e *ValueError) Error() string {
 //go:embed settings.tsv
 var settingsText string
 
+//go:embed own.tsv
+var ownText string
+
 type table struct {
 	byScope map[Scope][]*Def
 	byName  map[Scope]map[string]*Def
@@ -87,7 +90,7 @@ type table struct {
 
 var loadTable = sync.OnceValue(func() table {
 	t := table{map[Scope][]*Def{}, map[Scope]map[string]*Def{}}
-	for line := range strings.Lines(settingsText) {
+	for line := range strings.Lines(settingsText + ownText) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -106,6 +109,9 @@ var loadTable = sync.OnceValue(func() table {
 			t.byName[d.Scope] = map[string]*Def{}
 		}
 		t.byName[d.Scope][d.Name] = d
+	}
+	for _, defs := range t.byScope {
+		slices.SortStableFunc(defs, func(a, b *Def) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return t
 })

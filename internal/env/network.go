@@ -80,6 +80,18 @@ func (e *FrameError) Error() string {
 // ErrIdle ends a connection that was quiet for longer than ListenOptions.IdleTimeout.
 var ErrIdle = errors.New("idle for too long")
 
+// ErrRefused is what a dialled connection ends with, if nobody listens there and the other machine said so itself: all
+// addresses of the name that was dialled refused. No answer, or one from elsewhere on the way, is never that.
+var ErrRefused = errors.New("connection refused")
+
+// Refused marks an error as ErrRefused and keeps its text.
+func Refused(err error) error { return refused{err} }
+
+type refused struct{ error }
+
+func (r refused) Unwrap() error      { return r.error }
+func (refused) Is(target error) bool { return target == ErrRefused }
+
 // Part is a run of bytes to send: from memory, or Length bytes of File from Offset.
 type Part struct {
 	Bytes  []byte

@@ -34,6 +34,9 @@ type Config struct {
 	FetchTimeout       time.Duration // controller.quorum.fetch.timeout.ms: without a fetch that long a follower votes
 	RequestTimeout     time.Duration // controller.quorum.request.timeout.ms
 	RetryBackoff       time.Duration // controller.quorum.retry.backoff.ms
+	// EarlyPreVote: a follower asks for pre-votes as soon as its leader's machine refuses connections
+	// (ottla.quorum.early.prevote.enable).
+	EarlyPreVote bool
 
 	MaxBatchBytes         int
 	FetchMaxBytes         int // controller.quorum.fetch.max.bytes
@@ -58,6 +61,7 @@ func DefaultConfig() Config {
 		FetchTimeout:       2 * time.Second,
 		RequestTimeout:     2 * time.Second,
 		RetryBackoff:       20 * time.Millisecond,
+		EarlyPreVote:       true,
 
 		MaxBatchBytes:         DefaultMaxBatchBytes,
 		FetchMaxBytes:         1 << 20,
@@ -100,6 +104,7 @@ func ConfigFrom(n *config.Node, clusterID string, directoryID uuid.UUID) Config 
 	c.ElectionTimeout, c.ElectionBackoffMax = ms("controller.quorum.election.timeout.ms"), ms("controller.quorum.election.backoff.max.ms")
 	c.FetchTimeout, c.RequestTimeout = ms("controller.quorum.fetch.timeout.ms"), ms("controller.quorum.request.timeout.ms")
 	c.RetryBackoff = ms("controller.quorum.retry.backoff.ms")
+	c.EarlyPreVote = n.Bool("ottla.quorum.early.prevote.enable")
 	c.MaxBatchBytes = n.Int("internal.metadata.max.batch.size.in.bytes")
 	c.FetchMaxBytes, c.FetchSnapshotMaxBytes = n.Int("controller.quorum.fetch.max.bytes"), n.Int("controller.quorum.fetch.snapshot.max.bytes")
 	c.SegmentBytes, c.SegmentMs = int32(n.Int("metadata.log.segment.bytes")), n.Long("metadata.log.segment.ms")

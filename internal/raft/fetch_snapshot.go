@@ -141,12 +141,13 @@ func (q *Quorum) sendFetchSnapshot(f *follower, to destination) {
 	generation := q.generation
 	q.send(to, req, 1, func(resp protocol.Response, err error) Event {
 		r, _ := resp.(*protocol.FetchSnapshotResponse)
-		return fetchSnapshotResponse{generation, r, err}
+		return fetchSnapshotResponse{generation, to, r, err}
 	})
 }
 
 type fetchSnapshotResponse struct {
 	generation uint64
+	to         destination
 	resp       *protocol.FetchSnapshotResponse
 	err        error
 }
@@ -195,8 +196,7 @@ func (q *Quorum) onFetchSnapshotResponse(ev fetchSnapshotResponse) {
 	if !current {
 		return
 	}
-	f.failures++
-	q.after(q.retryBackoff(f.failures), fetchAgain{q.generation})
+	q.fetchFailed(f, ev.to, err)
 }
 
 // takeSnapshotPart appends a part; the last one makes the snapshot ours.

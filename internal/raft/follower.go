@@ -22,6 +22,7 @@ type follower struct {
 	fetching   bool          // a Fetch or FetchSnapshot is under way
 	failures   int           // in a row
 	snapshot   *snapshotFetch
+	lost       lostLeader
 }
 
 // discovery is the search of a node that knows no leader.
@@ -58,7 +59,12 @@ func (q *Quorum) toFollower(epoch, leaderID int32, endpoints []Endpoint) {
 }
 
 func (q *Quorum) enterFollower(e Election, endpoints []Endpoint) {
-	f := &follower{fetchBy: q.env.Monotonic() + q.cfg.FetchTimeout}
+	q.enterFollowerFor(e, endpoints, q.cfg.FetchTimeout)
+}
+
+// enterFollowerFor follows a leader that has some time to answer the first fetch.
+func (q *Quorum) enterFollowerFor(e Election, endpoints []Endpoint, patience time.Duration) {
+	f := &follower{fetchBy: q.env.Monotonic() + patience}
 	old := q.leaderEndpoints
 	q.leaderEndpoints = endpoints
 	q.become(f, e, endpoints, true)
@@ -66,7 +72,7 @@ func (q *Quorum) enterFollower(e Election, endpoints []Endpoint) {
 		q.leaderEndpoints = old
 		return
 	}
-	q.followAsVoter(f)
+	q.followAsVoter(f, patience)
 	if q.cfg.Voter {
 		q.after(q.cfg.FetchTimeout, voterPeriod{q.generation})
 	}
@@ -74,13 +80,13 @@ func (q *Quorum) enterFollower(e Election, endpoints []Endpoint) {
 }
 
 // followAsVoter watches the leader, once and as long as this node is a voter.
-func (q *Quorum) followAsVoter(f *follower) {
+func (q *Quorum) followAsVoter(f *follower, patience time.Duration) {
 	if f.watching || !q.isVoter() {
 		return
 	}
 	f.watching = true
-	f.fetchBy = q.env.Monotonic() + q.cfg.FetchTimeout
-	q.after(q.cfg.FetchTimeout, fetchTimeout{q.generation})
+	f.fetchBy = q.env.Monotonic() + patience
+	q.after(patience, fetchTimeout{q.generation})
 }
 
 type fetchTimeout struct{ generation uint64 }
@@ -158,7 +164,7 @@ func (q *Quorum) sendFetch(f *follower) {
 	if f.snapshot != nil && f.failures > 0 && q.env.Monotonic() >= f.fetchBy {
 		q.dropFetchedSnapshot(f) // whoever leads now may have another one
 	}
-	if f.failures%2 == 1 && f.snapshot == nil {
+	if f.failures%2 == 1 && f.snapshot == nil && !f.lost.redial {
 		// The leader cannot be reached: perhaps somebody knows a newer one.
 		if other, found := q.nextBootstrap(); found {
 			to, ok = other, true
@@ -167,7 +173,7 @@ func (q *Quorum) sendFetch(f *follower) {
 	if !ok {
 		return
 	}
-	f.fetching = true
+	f.fetching, f.lost.redial = true, false
 	if f.snapshot != nil {
 		q.sendFetchSnapshot(f, to)
 		return
@@ -196,12 +202,13 @@ func (q *Quorum) fetchFrom(to destination) {
 	generation := q.generation
 	q.send(to, req, 18, func(resp protocol.Response, err error) Event {
 		r, _ := resp.(*protocol.FetchResponse)
-		return fetchResponse{generation, end.offset, r, err}
+		return fetchResponse{generation, to, end.offset, r, err}
 	})
 }
 
 type fetchResponse struct {
 	generation uint64
+	to         destination
 	offset     int64 // where the fetch began
 	resp       *protocol.FetchResponse
 	err        error
@@ -261,8 +268,7 @@ func (q *Quorum) onFetchResponse(ev fetchResponse) {
 	q.log.Debug("fetch brought nothing", "err", err)
 	switch s := q.state.(type) {
 	case *follower:
-		s.failures++
-		q.after(q.retryBackoff(s.failures), fetchAgain{q.generation})
+		q.fetchFailed(s, ev.to, err)
 	case *unattached:
 		s.failures++
 		q.after(q.retryBackoff(s.failures), fetchAgain{q.generation})
@@ -281,6 +287,7 @@ func (q *Quorum) retryBackoff(failures int) time.Duration {
 func (q *Quorum) fetched(f *follower) {
 	f.failures = 0
 	f.hasFetched = true
+	f.lost = lostLeader{}
 	if !f.resigned {
 		f.fetchBy = q.env.Monotonic() + q.cfg.FetchTimeout
 	}

@@ -364,7 +364,7 @@ func (q *Quorum) votersChanged() {
 	case *leader:
 		q.updateReplicas(s)
 	case *follower:
-		q.followAsVoter(s)
+		q.followAsVoter(s, q.cfg.FetchTimeout)
 	case *unattached, *prospective, *candidate, *resigned:
 	}
 }

@@ -223,6 +223,8 @@ func (q *Quorum) Handle(ev Event) {
 		q.onElectionTimeout(ev) // transition.go
 	case fetchTimeout:
 		q.onFetchTimeout(ev) // follower.go
+	case earlyPreVote:
+		q.onEarlyPreVote(ev) // early.go
 	case fetchAgain:
 		q.onFetchAgain(ev) // follower.go
 	case sendAgain:

@@ -44,6 +44,7 @@ type trace struct {
 	said   map[string]bool // in this step
 
 	autoJoin bool
+	patient  bool
 }
 
 // say prints a message, the first time in a step: nodes repeat themselves.
@@ -99,6 +100,27 @@ func (w *trace) step() string {
 		for _, p := range w.nodes() {
 			p.crash()
 			delete(w.states, p.id)
+		}
+	case "kill": // 1: the process, as kill -9 does
+		for _, p := range w.nodes() {
+			p.node.Kill()
+			p.mem.synced = len(p.mem.batches)
+			p.q = nil
+			delete(w.states, p.id)
+		}
+	case "reset": // 1 2: their connections
+		w.world.Reset(w.nodes()[0].name, w.nodes()[1].name)
+	case "refuse": // 2 1: what 2 dials is refused by 1's machine
+		w.world.Refuse(w.nodes()[0].name, w.nodes()[1].name)
+	case "admit":
+		w.world.Admit(w.nodes()[0].name, w.nodes()[1].name)
+	case "freeze": // 1: the process stops, the kernel goes on
+		for _, p := range w.nodes() {
+			p.node.Freeze()
+		}
+	case "thaw":
+		for _, p := range w.nodes() {
+			p.node.Thaw()
 		}
 	case "restart": // 1 port=9094
 		for _, p := range w.nodes() {
@@ -175,6 +197,7 @@ func (w *trace) quorum() {
 	}}
 	w.tune = func(c *Config) {
 		c.AutoJoin = w.autoJoin
+		c.EarlyPreVote = !w.patient
 		c.RetentionBytes = int64(w.int("retention", 1<<30))
 		c.Retention = -1
 	}
@@ -185,6 +208,7 @@ func (w *trace) quorum() {
 		return l
 	}
 	w.standbys, w.autoJoin = w.int("standbys", 0), w.d.HasArg("autojoin")
+	w.patient = w.d.HasArg("patient")
 	w.add(w.int("voters", 3), w.int("observers", 0))
 	for _, p := range w.peers {
 		if w.d.HasArg("stranger") && int(p.id) == w.int("stranger", 0) {

@@ -27,7 +27,7 @@ func (q *Quorum) toUnattached(epoch, leaderID int32) {
 	case *resigned:
 		d = s.deadline
 	case *prospective:
-		if !s.rejected() {
+		if !s.rejected() && s.early == nil {
 			d = s.deadline
 		}
 	case *leader, *follower:

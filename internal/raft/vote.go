@@ -66,6 +66,9 @@ func (q *Quorum) answerVote(version int16, req *protocol.VoteRequest) *protocol.
 	candidate := ReplicaKey{p.ReplicaId, p.ReplicaDirectoryId}
 	upToDate := position{p.LastOffsetEpoch, p.LastOffset}.atLeast(q.disk.end())
 	granted := q.canGrant(candidate, upToDate, p.PreVote)
+	if f, ok := q.state.(*follower); ok && p.PreVote {
+		q.yieldTo(f, granted)
+	}
 	if granted && !p.PreVote && !q.election.hasVoted() {
 		q.addVote(candidate)
 	}
@@ -95,7 +98,7 @@ func (q *Quorum) canGrant(k ReplicaKey, upToDate, preVote bool) bool {
 	case *follower:
 		// Whoever has a working leader does not help to depose it. One that is no voter, as far as it knows, goes on following a
 		// leader that is gone; others may need its vote all the same.
-		return preVote && upToDate && (!s.hasFetched || q.env.Monotonic() >= s.fetchBy)
+		return preVote && upToDate && (!s.hasFetched || s.lost.refused || q.env.Monotonic() >= s.fetchBy)
 	case *candidate, *resigned:
 		return preVote && upToDate
 	case *leader:
@@ -113,7 +116,7 @@ func (q *Quorum) addVote(k ReplicaKey) {
 		q.enterUnattached(e, s.deadline)
 	case *prospective:
 		// The vote ends the hope for one's own election in this epoch, not the wish for the next one.
-		n := &prospective{s.nominee}
+		n := &prospective{nominee: s.nominee}
 		n.sent = map[int32]bool{}
 		q.become(n, e, q.leaderEndpoints, true)
 		q.armElection(n.deadline)
@@ -256,6 +259,10 @@ func (q *Quorum) onVoteResponse(ev voteResponse) {
 		}
 		if ok = !answered && p.ErrorCode == 0; ok {
 			n.record(ev.from, p.VoteGranted)
+			if s, ok := q.state.(*prospective); ok && s.early != nil && ev.from == q.election.LeaderID && !p.VoteGranted {
+				q.afterLostPreVote(s) // it lives
+				return
+			}
 			q.countVotes()
 			return
 		}

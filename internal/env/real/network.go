@@ -125,6 +125,9 @@ func (n *network) Dial(addr string, o env.DialOptions, h env.Handler) env.Conn {
 func dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil && isRefused(err) {
+		c, err = dialEach(ctx, &d, addr, err)
+	}
 	if err != nil || config == nil {
 		return c, err
 	}

@@ -67,6 +67,34 @@ func (w *World) HealAll() {
 	}
 }
 
+// Reset breaks all connections between two machines, as something on the way may do although both live.
+func (w *World) Reset(a, b string) {
+	w.note(nil, "reset", a+"<>"+b)
+	n := w.Node(a)
+	if n == nil || n.dead {
+		return
+	}
+	for _, id := range sortedKeys(n.conns) {
+		if c := n.conns[id]; c.remoteMachine == b && c.peer != nil && c.state == open {
+			w.Count("connection reset")
+			c.peer.fail(w.latency(), errReset)
+			c.fail(w.latency(), errReset)
+		}
+	}
+}
+
+// Refuse has every attempt to connect in this direction refused, although somebody listens, until Admit.
+func (w *World) Refuse(from, to string) {
+	w.note(nil, "refuse", from+">"+to)
+	w.refuses[link{from, to}] = true
+}
+
+// Admit ends Refuse.
+func (w *World) Admit(from, to string) {
+	w.note(nil, "admit", from+">"+to)
+	delete(w.refuses, link{from, to})
+}
+
 // latency of one frame, faults included.
 func (w *World) latency() time.Duration {
 	f := &w.o.Network
@@ -195,7 +223,7 @@ func (net network) Dial(addr string, o env.DialOptions, h env.Handler) env.Conn 
 		w.Count("dial into a cut link")
 		return c
 	}
-	fails := w.Net.Chance(w.o.Network.DialFail)
+	fails := w.Net.Chance(w.o.Network.DialFail) || w.refuses[link{net.n.m.name, to.name}]
 	w.schedule(w.latency(), nil, "dial", c.local+">"+to.name+":"+strconv.Itoa(port), func() { w.syn(c, to, port, fails) })
 	return c
 }
@@ -213,7 +241,7 @@ func (w *World) syn(c *conn, to *machine, port int, fails bool) {
 		w.Count("dial failed")
 	}
 	if l == nil || fails {
-		c.fail(w.latency(), fmt.Errorf("dial tcp %s: %w", c.remote, syscall.ECONNREFUSED))
+		c.fail(w.latency(), env.Refused(fmt.Errorf("dial tcp %s: %w", c.remote, syscall.ECONNREFUSED)))
 		return
 	}
 	peer := w.newConn(l.n, l.o.MaxMessage, l.o.IdleTimeout)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type World struct {
 	current  *Node      // whose event runs; nil = none, or the world's
 	machines []*machine // in the order of their making
 	cuts     map[link]bool
+	refuses  map[link]bool
 	counts   map[string]int
 	trace    []line // a ring
 	lines    int
@@ -39,7 +41,7 @@ type World struct {
 func NewWorld(seed uint64, o Options) *World {
 	o.setDefaults()
 	env.Poison.Store(true)
-	w := &World{seed: seed, o: o, hash: fnvOffset, cuts: map[link]bool{}, counts: map[string]int{}}
+	w := &World{seed: seed, o: o, hash: fnvOffset, cuts: map[link]bool{}, refuses: map[link]bool{}, counts: map[string]int{}}
 	w.trace = make([]line, o.TraceLength)
 	w.Net = newRand(seed, "network")
 	w.Disks = newRand(seed, "disk")
@@ -74,12 +76,16 @@ func (w *World) After(d time.Duration, name string, fn func()) env.Timer {
 }
 
 // Step runs the next event; false if there is none, or if the world was stopped.
-func (w *World) Step() bool {
+func (w *World) Step() bool { return w.stepWithin(math.MaxInt64) }
+
+// stepWithin runs the next event, if it is due by end. Those that frozen nodes defer are none.
+func (w *World) stepWithin(end time.Duration) bool {
 	for w.stopped == nil {
-		ev := w.events.pop()
-		if ev == nil {
+		next := w.events.peek()
+		if next == nil || next.at > end {
 			return false
 		}
+		ev := w.events.pop()
 		w.now = max(w.now, ev.at)
 		if m := ev.machine(); m != nil && m.defers(ev) {
 			continue
@@ -93,7 +99,7 @@ func (w *World) Step() bool {
 // RunFor runs the events of the next d of virtual time.
 func (w *World) RunFor(d time.Duration) {
 	end := w.now + d
-	for next := w.events.peek(); next != nil && next.at <= end && w.Step(); next = w.events.peek() {
+	for w.stepWithin(end) {
 	}
 	if w.stopped == nil {
 		w.now = max(w.now, end)
@@ -105,12 +111,10 @@ func (w *World) RunFor(d time.Duration) {
 func (w *World) RunUntil(limit time.Duration, cond func() bool) bool {
 	end := w.now + limit
 	for !cond() {
-		next := w.events.peek()
-		if next == nil || next.at > end {
-			w.now = max(w.now, end)
-			return false
-		}
-		if !w.Step() {
+		if !w.stepWithin(end) {
+			if w.stopped == nil {
+				w.now = max(w.now, end)
+			}
 			return false
 		}
 	}
