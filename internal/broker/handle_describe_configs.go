@@ -33,13 +33,22 @@ const (
 // malformed is Kafka's text for a request that makes no sense.
 const malformed = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
 
+// Configs answers questions about settings, as a broker and as a controller.
+type Configs struct {
+	cfg   *config.Node
+	image func() *image.Image
+}
+
+// NewConfigs returns the answers of a node: its own settings, and those of an image. Any goroutine.
+func NewConfigs(cfg *config.Node, image func() *image.Image) *Configs { return &Configs{cfg, image} }
+
 // DescribeConfigs is key 32, versions 1–4. v1: synonyms (KIP-226). v3: types and documentation (KIP-569; we have no texts: null). Path: one image → the
 // settings of a resource, all or those named, with where they come from, strongest first. Values of passwords are null. Errors of a
 // resource: 3 unknown topic, 17 its name is illegal, 42 another broker's settings, an empty name, an unknown type.
-func (b *Broker) DescribeConfigs(_ *rpc.Context, req *protocol.DescribeConfigsRequest, respond func(*protocol.DescribeConfigsResponse)) {
+func (c *Configs) DescribeConfigs(_ *rpc.Context, req *protocol.DescribeConfigsRequest, respond func(*protocol.DescribeConfigsResponse)) {
 	resp := protocol.NewDescribeConfigsResponse()
-	d := describer{b: b, img: b.Image(), synonyms: req.IncludeSynonyms}
-	d.layers = d.img.Configs.Layers(b.cfg)
+	d := describer{cfg: c.cfg, img: c.image(), synonyms: req.IncludeSynonyms}
+	d.layers = d.img.Configs.Layers(c.cfg)
 	for _, r := range req.Resources {
 		one := protocol.NewDescribeConfigsResponseDescribeConfigsResult()
 		one.ResourceType, one.ResourceName = r.ResourceType, r.ResourceName
@@ -52,7 +61,7 @@ func (b *Broker) DescribeConfigs(_ *rpc.Context, req *protocol.DescribeConfigsRe
 
 // describer describes resources of one image.
 type describer struct {
-	b        *Broker
+	cfg      *config.Node
 	img      *image.Image
 	layers   config.Layers
 	synonyms bool
@@ -85,10 +94,10 @@ func (d *describer) describe(r *describedResource) {
 			d.cluster(r)
 		case err != nil:
 			fail(kerr.InvalidRequest, "Broker id must be an integer, but it is: %s", name)
-		case int32(id) != d.b.id && logger:
-			fail(kerr.InvalidRequest, "Unexpected broker id, expected %d but received %s", d.b.id, name)
-		case int32(id) != d.b.id:
-			fail(kerr.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", d.b.id, name)
+		case int32(id) != d.cfg.NodeID && logger:
+			fail(kerr.InvalidRequest, "Unexpected broker id, expected %d but received %s", d.cfg.NodeID, name)
+		case int32(id) != d.cfg.NodeID:
+			fail(kerr.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", d.cfg.NodeID, name)
 		case !logger: // there are no loggers whose level could be set one by one
 			d.broker(r)
 		}
@@ -123,7 +132,7 @@ func topicNameProblem(name string) string {
 }
 
 func (d *describer) topic(r *describedResource) {
-	topic := d.img.Configs.Topic(d.b.cfg, r.ResourceName)
+	topic := d.img.Configs.Topic(d.cfg, r.ResourceName)
 	for _, def := range d.defs(config.ScopeTopic) {
 		var synonyms []configSynonym
 		value, ok := topic.Lookup(def.Name)
@@ -153,7 +162,7 @@ func (d *describer) broker(r *describedResource) {
 			names[def.Name] = ""
 		}
 	}
-	for _, e := range d.b.cfg.Originals() {
+	for _, e := range d.cfg.Originals() {
 		names[e.Key] = e.Value
 	}
 	for _, m := range []map[string]string{d.layers.Cluster, d.layers.Broker} {
@@ -172,7 +181,7 @@ func (d *describer) broker(r *describedResource) {
 			value, ok = d.layers.Lookup(name)
 		}
 		if name == "broker.id" { // stands for node.id, which is always given
-			value, ok = strconv.Itoa(int(d.b.id)), true
+			value, ok = strconv.Itoa(int(d.cfg.NodeID)), true
 			synonyms = []configSynonym{synonym(def, name, value, sourceStatic), synonym(def, name, def.Default, sourceDefault)}
 		}
 		d.add(r, name, def, value, ok, readOnly(def), synonyms)
@@ -285,7 +294,7 @@ func (d *describer) nodeSynonyms(key string) []configSynonym {
 	}
 	add(from(d.layers.Broker), sourceBroker)
 	add(from(d.layers.Cluster), sourceCluster)
-	add(func(k string) (string, bool) { e, ok := d.b.cfg.Given(k); return e.Value, ok }, sourceStatic)
+	add(func(k string) (string, bool) { e, ok := d.cfg.Given(k); return e.Value, ok }, sourceStatic)
 	add(func(k string) (string, bool) {
 		def := config.Lookup(config.ScopeNode, k)
 		if def == nil || def.Null || def.Required {

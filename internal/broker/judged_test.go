@@ -113,7 +113,7 @@ func dispatch(b *Broker, ctx *rpc.Context, req protocol.Request, respond func(pr
 	case *protocol.DescribeClusterRequest:
 		b.DescribeCluster(ctx, req, func(r *protocol.DescribeClusterResponse) { respond(r) })
 	case *protocol.DescribeConfigsRequest:
-		b.DescribeConfigs(ctx, req, func(r *protocol.DescribeConfigsResponse) { respond(r) })
+		NewConfigs(b.cfg, b.Image).DescribeConfigs(ctx, req, func(r *protocol.DescribeConfigsResponse) { respond(r) })
 	case *protocol.IncrementalAlterConfigsRequest:
 		b.IncrementalAlterConfigs(ctx, req, func(r *protocol.IncrementalAlterConfigsResponse) { respond(r) })
 	case *protocol.AlterConfigsRequest:

@@ -149,6 +149,9 @@ func (f *features) updateOne(name string, level int16, kind int8, proposed map[s
 	case name == metadata.FeatureKRaft: // raft's records, not ours
 		return nil, nil
 	}
+	if metadata.LookupFeature(name) == nil {
+		return invalid("Feature " + name + " not found.")
+	}
 	if problem := dependencyProblem(name, level, proposed); problem != "" {
 		return invalid(problem)
 	}

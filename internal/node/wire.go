@@ -38,10 +38,10 @@ func (n *Node) wire() {
 	if n.ctrl != nil {
 		n.register = broker.NewControllerRegistration(n.env, n.channel("controller-registration", n.millis("controller.quorum.request.timeout.ms")), n.cfg.NodeID, uuid.Draw(n.env.Rand().Read), n.controllerEndpoints())
 	}
-	targets := server.Targets{Controller: n.ctrl, Quorum: n.quorum}
+	targets := server.Targets{Controller: n.ctrl, Quorum: n.quorum, Configs: broker.NewConfigs(n.cfg, n.loader.Image)}
 	if n.cfg.HasRole(config.RoleBroker) {
 		n.wireBroker()
-		targets.Broker, targets.Groups = n.broker, n.groups
+		targets.Broker, targets.Groups, targets.Configs = n.broker, n.groups, broker.NewConfigs(n.cfg, n.broker.Image)
 	}
 	n.server.Bind(targets)
 }

@@ -49,7 +49,7 @@ var apis = []row{
 	{protocol.KeyDescribeAcls, 1, 3, OnBroker, typed((*broker.Broker).DescribeAcls)},                                 // broker/handle_describe_acls.go
 	{protocol.KeyCreateAcls, 1, 3, OnBroker, forward},                                                                // controller/handle_security.go
 	{protocol.KeyDeleteAcls, 1, 3, OnBroker, forward},                                                                // controller/handle_security.go
-	{protocol.KeyDescribeConfigs, 1, 4, OnBroker, typed((*broker.Broker).DescribeConfigs)},                           // broker/handle_describe_configs.go
+	{protocol.KeyDescribeConfigs, 1, 4, OnBroker, typed((*broker.Configs).DescribeConfigs)},                          // broker/handle_describe_configs.go
 	{protocol.KeyAlterConfigs, 0, 2, OnBroker, typed((*broker.Broker).AlterConfigs)},                                 // broker/handle_alter_configs.go
 	{protocol.KeyDescribeLogDirs, 1, 5, OnBroker, typed((*broker.Broker).DescribeLogDirs)},                           // broker/handle_describe_log_dirs.go
 	{protocol.KeySaslAuthenticate, 0, 2, OnBroker, typed((*sasl).Authenticate)},                                      // server/sasl.go
@@ -87,6 +87,7 @@ var apis = []row{
 	{protocol.KeyDescribeAcls, 1, 3, OnController, typed((*controller.Controller).DescribeAcls)},                               // controller/handle_security.go
 	{protocol.KeyCreateAcls, 1, 3, OnController, typed((*controller.Controller).CreateAcls)},                                   // controller/handle_security.go
 	{protocol.KeyDeleteAcls, 1, 3, OnController, typed((*controller.Controller).DeleteAcls)},                                   // controller/handle_security.go
+	{protocol.KeyDescribeConfigs, 1, 4, OnController, typed((*broker.Configs).DescribeConfigs)},                                // broker/handle_describe_configs.go
 	{protocol.KeyAlterConfigs, 0, 2, OnController, typed((*controller.Controller).AlterConfigs)},                               // controller/handle_configs.go
 	{protocol.KeySaslAuthenticate, 0, 2, OnController, typed((*sasl).Authenticate)},                                            // server/sasl.go
 	{protocol.KeyCreatePartitions, 0, 3, OnController, typed((*controller.Controller).CreatePartitions)},                       // controller/handle_topics.go
@@ -129,6 +130,7 @@ type Targets struct {
 	Groups     *group.Service
 	Controller *controller.Controller
 	Quorum     *raft.Quorum
+	Configs    *broker.Configs
 
 	versions  *versions
 	sasl      *sasl
@@ -138,7 +140,7 @@ type Targets struct {
 // targetOf finds the target of a type; false if the node has none.
 func targetOf[T any](t *Targets) (T, bool) {
 	var none T
-	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.versions, t.sasl, t.envelopes} {
+	for _, v := range []any{t.Broker, t.Groups, t.Controller, t.Quorum, t.Configs, t.versions, t.sasl, t.envelopes} {
 		if target, ok := v.(T); ok {
 			return target, any(target) != any(none)
 		}

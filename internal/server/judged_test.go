@@ -330,7 +330,7 @@ func judgedServer(t *testing.T) []string {
 		}
 		addrs = append(addrs, addr)
 	}
-	s.Bind(Targets{Broker: new(broker.Broker), Groups: new(group.Service), Controller: new(controller.Controller), Quorum: new(raft.Quorum)})
+	s.Bind(Targets{Broker: new(broker.Broker), Groups: new(group.Service), Controller: new(controller.Controller), Quorum: new(raft.Quorum), Configs: new(broker.Configs)})
 	s.listeners[1].table[protocol.KeyMetadata] = &api{key: protocol.KeyMetadata, min: 0, max: 13, name: "Metadata", make: func() exchange {
 		return newTyped((*testMetadata).answer).with(nil)
 	}}

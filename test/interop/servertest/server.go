@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -199,6 +200,8 @@ func launch(t testing.TB, cmd *exec.Cmd) *Server {
 	t.Helper()
 	s := &Server{cmd: cmd, log: newWatchedLog(), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = s.log, s.log
+	// Of the environment Kafka's settings are read as well.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KAFKA_") })
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
