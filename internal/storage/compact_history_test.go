@@ -62,15 +62,22 @@ func (c *compactHistory) run(steps int) error {
 			return c.broken
 		}
 		c.step()
-		if c.ending {
-			c.w.RunUntil(time.Hour, func() bool { return !c.node.Alive() })
-		}
-		if !c.node.Alive() && c.broken == nil {
-			c.afterCrash()
-		}
+		c.mourn()
 	}
 	c.verify()
 	return c.broken
+}
+
+// mourn looks whether the node has died in a step, and begins its next life then.
+func (c *compactHistory) mourn() (died bool) {
+	if c.ending {
+		c.w.RunUntil(time.Hour, func() bool { return !c.node.Alive() })
+	}
+	if !c.node.Alive() && c.broken == nil {
+		c.afterCrash()
+		return true
+	}
+	return false
 }
 
 func (c *compactHistory) step() {
@@ -432,7 +439,7 @@ var compactMarks = []string{"something is clean", "clean shutdown", "crash while
 func TestCompactHistories(t *testing.T) {
 	node := nodeSettings(t)
 	counts := map[string]int{}
-	for seed := range uint64(histories(t, 300)) {
+	for seed := range seeds(300) {
 		c := newCompactHistory(seed, node, func(e env.Env) env.Env { return e })
 		if err := c.run(historySteps); err != nil {
 			c.w.Report(t.Output(), 60)

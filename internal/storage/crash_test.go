@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"flag"
 	"io/fs"
+	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,7 +20,7 @@ const historySteps = 200
 func TestHistories(t *testing.T) {
 	node := nodeSettings(t)
 	counts := map[string]int{}
-	for seed := range uint64(histories(t, 400)) {
+	for seed := range seeds(400) {
 		h := historyOf(seed, node, func(e env.Env) env.Env { return e })
 		if err := h.run(historySteps); err != nil {
 			h.w.Report(t.Output(), 40)
@@ -49,12 +51,28 @@ func historyOf(seed uint64, node *config.Node, wrap func(env.Env) env.Env) *hist
 	return newHistory(seed, node, faults, wrap)
 }
 
-// histories is how many seeds a test takes.
-func histories(t *testing.T, n int) int {
+var (
+	firstSeed = flag.Uint64("seed", 0, "the first seed of histories and sweeps")
+	seedCount = flag.Uint64("seeds", 0, "how many seeds to take of each kind; 0: some, as time allows")
+)
+
+// seeds are those that a test takes: n of them, a tenth of that in a short run, or what the flags say. A long run:
+//
+//	go test ./internal/storage -run 'Histories$|TestCrashAt|TestEverySync' -seed 1000 -seeds 5000 -timeout 0
+func seeds(n uint64) iter.Seq[uint64] {
 	if testing.Short() {
-		return n / 10
+		n = max(n/10, 1)
 	}
-	return n
+	if *seedCount > 0 {
+		n = *seedCount
+	}
+	return func(yield func(uint64) bool) {
+		for i := range n {
+			if !yield(*firstSeed + i) {
+				return
+			}
+		}
+	}
 }
 
 // Without any one sort of sync the same histories come to grief: TestHistories sees what it should.

@@ -49,6 +49,9 @@ type history struct {
 	restarted bool           // the log was emptied as a whole since the last flush
 	unopened  int            // so often an error of the disk has kept the log from being opened
 	gaps      bool           // producers may be known for batches that are not there
+
+	openCrashes float64 // so often the power fails while the log is being opened
+	calm        bool    // no other crashes than those that the caller asks for
 }
 
 // pinned is a region that somebody reads for long.
@@ -64,7 +67,7 @@ func newHistory(seed uint64, node *config.Node, faults sim.DiskFaults, wrap func
 	w := sim.NewWorld(seed, sim.Options{Disk: faults, LogLevel: slog.LevelInfo})
 	n := w.Workload.IntN
 	h := &history{
-		w: w, node: w.NewNode("n1"), wrap: wrap, node0: node, naive: newProducers(time.Hour * 24 * 365),
+		w: w, node: w.NewNode("n1"), wrap: wrap, node0: node, naive: newProducers(time.Hour * 24 * 365), openCrashes: 0.1,
 		own: map[string]string{
 			"internal.segment.bytes": fmt.Sprint(300 + n(1+n(8000))),
 			"index.interval.bytes":   fmt.Sprint(1 + n(600)),
@@ -107,14 +110,21 @@ func (h *history) run(steps int) error {
 			return h.broken
 		}
 		h.step()
-		if h.ending {
-			h.w.RunUntil(time.Hour, func() bool { return !h.node.Alive() })
-		}
-		if !h.node.Alive() && h.broken == nil {
-			h.afterCrash()
-		}
+		h.mourn()
 	}
 	return h.broken
+}
+
+// mourn looks whether the node has died in a step, and begins its next life then.
+func (h *history) mourn() (died bool) {
+	if h.ending {
+		h.w.RunUntil(time.Hour, func() bool { return !h.node.Alive() })
+	}
+	if !h.node.Alive() && h.broken == nil {
+		h.afterCrash()
+		return true
+	}
+	return false
 }
 
 func (h *history) step() {
@@ -144,6 +154,8 @@ func (h *history) step() {
 		h.w.RunFor(time.Duration(w.IntN(70_000)) * time.Millisecond)
 	case p < 95:
 		h.shutdown()
+	case h.calm:
+		h.appendAsLeader()
 	case p < 96:
 		h.kill()
 	case p < 97:
@@ -284,7 +296,7 @@ func (h *history) reopen() (crashed bool) {
 	for h.broken == nil {
 		h.ending = false
 		h.node = h.node.Restart()
-		if h.w.Workload.Chance(0.1) {
+		if h.w.Workload.Chance(h.openCrashes) {
 			h.node.CrashAfter(1 + h.w.Workload.IntN(60))
 		}
 		h.open()
@@ -388,7 +400,7 @@ func (h *history) fits(got, content []record.Batch, first int64) ([]record.Batch
 		kept = append(kept, g)
 		i++
 	}
-	if i < h.flushed && content[h.flushed-1].LastOffset() >= h.start {
+	if i < h.flushed && (len(content) < h.flushed || content[h.flushed-1].LastOffset() >= h.start) {
 		return nil, false
 	}
 	return append(slices.Clone(content[:deleted]), kept...), true
