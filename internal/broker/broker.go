@@ -91,6 +91,12 @@ func New(d Deps) *Broker {
 	b.img.Store(image.Empty)
 	b.lifecycle = newLifecycle(d)
 	b.lifecycle.cordonedSupported = func() bool { return b.Image().Features.MetadataVersion().CordonedLogDirs() }
+	b.lifecycle.registeredAs = func() uuid.UUID {
+		if reg := b.Image().Cluster.Broker(b.id); reg != nil {
+			return reg.IncarnationID
+		}
+		return uuid.Zero
+	}
 	b.publisher = &publisher{b: b, published: func() { b.lifecycle.setReady() }}
 	b.creations.inFlight = map[string]struct{}{}
 	b.producerIDs = newProducerIDs(b)

@@ -77,11 +77,13 @@ type lifecycle struct {
 	cordoned    []uuid.UUID
 	// cordonedSupported reports whether the cluster's metadata.version knows cordoned directories.
 	cordonedSupported func() bool
-	heartbeat         time.Duration
-	maxBackOff        time.Duration
-	patience          time.Duration // for the first registration
-	dirPatience       time.Duration // for telling the controller that a directory failed
-	onFault           func(error)
+	// registeredAs is the incarnation that this broker's id is registered with, as far as the metadata is known; zero if it is not.
+	registeredAs func() uuid.UUID
+	heartbeat    time.Duration
+	maxBackOff   time.Duration
+	patience     time.Duration // for the first registration
+	dirPatience  time.Duration // for telling the controller that a directory failed
+	onFault      func(error)
 
 	epoch     atomic.Int64
 	published atomic.Int32 // = state, for other goroutines
@@ -108,8 +110,9 @@ func newLifecycle(d Deps) *lifecycle {
 		env: d.Env, queue: d.Env.NewQueue("broker-lifecycle"), channel: d.Lifecycle, offset: d.MetadataOffset, id: d.Config.NodeID,
 		clusterID: d.ClusterID, incarnation: d.IncarnationID, previous: d.PreviousEpoch, endpoints: d.Advertised, logDirs: slices.Clone(d.LogDirs),
 		cordoned: d.CordonedLogDirs, cordonedSupported: func() bool { return false },
-		heartbeat:  millis(d.Config, "broker.heartbeat.interval.ms"),
-		maxBackOff: millis(d.Config, "broker.session.timeout.ms"), patience: millis(d.Config, "initial.broker.registration.timeout.ms"),
+		registeredAs: func() uuid.UUID { return uuid.Zero },
+		heartbeat:    millis(d.Config, "broker.heartbeat.interval.ms"),
+		maxBackOff:   millis(d.Config, "broker.session.timeout.ms"), patience: millis(d.Config, "initial.broker.registration.timeout.ms"),
 		offlineDirs: map[uuid.UUID]bool{}, dirPatience: millis(d.Config, "log.dir.failure.timeout.ms"), onFault: d.OnFault,
 	}
 	if rack, ok := d.Config.Lookup("broker.rack"); ok {
@@ -348,8 +351,12 @@ func (l *lifecycle) sendHeartbeat() {
 			l.retry()
 		case r.ErrorCode != kerr.None:
 			l.env.Logger().Warn(fmt.Sprintf("Broker %d sent a heartbeat request but received error %v.", l.id, kerr.FromCode(r.ErrorCode)))
-			if r.ErrorCode == kerr.BrokerIdNotRegistered.Code {
+			switch as := l.registeredAs(); {
+			case r.ErrorCode == kerr.BrokerIdNotRegistered.Code:
 				l.registered = false // unregistered behind our back, or a controller that has lost us
+			case r.ErrorCode == kerr.StaleBrokerEpoch.Code && as != uuid.Zero && as != l.incarnation:
+				l.log("Broker %d is registered as incarnation %s, not as this one. Registering again.", l.id, as)
+				l.registered = false // a late registration of an incarnation before us, see the controller's supersedes
 			}
 			l.retry()
 		default:

@@ -246,6 +246,17 @@ func TestFailuresAreRetriedWithBackOff(t *testing.T) {
 	lt.expect(time.Second, `
 5.01s register
 5.011s heartbeat epoch=9 wantFence`)
+	// An incarnation before us has our place: it registered late. A broker that is not registered at all was removed on purpose, and does not.
+	lt.s.answer = failing(kerr.StaleBrokerEpoch.Code)
+	lt.w.RunFor(2 * time.Second)
+	if got := lt.s.take(); strings.Contains(got, "register") {
+		t.Errorf("after it was unregistered:\n%s", got)
+	}
+	lt.l.registeredAs = func() uuid.UUID { return uuid.UUID{1} }
+	lt.w.RunFor(10 * time.Second)
+	if got := lt.s.take(); !strings.Contains(got, "register") {
+		t.Errorf("did not register again:\n%s", got)
+	}
 }
 
 func TestGivesUpWithoutRegistration(t *testing.T) {

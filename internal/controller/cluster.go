@@ -22,6 +22,10 @@ type cluster struct {
 	controllers *timeline.Map[int32, *controllerNode]
 	dirs        *timeline.Map[uuid.UUID, int32] // whose a log directory is
 	heartbeats  *heartbeats                     // nil unless active
+	// local is the incarnation of the broker in this process, zero if there is none.
+	local uuid.UUID
+	// superseded is, of each broker, the incarnation that last lost its session to a successor; of the active controller.
+	superseded map[int32]uuid.UUID
 }
 
 func newCluster(log *slog.Logger, clusterID string, f *features, r *timeline.Registry) *cluster {
@@ -37,6 +41,7 @@ func newCluster(log *slog.Logger, clusterID string, f *features, r *timeline.Reg
 // activate starts to follow heartbeats: whoever is unfenced has a whole session to be heard of.
 func (c *cluster) activate(t *tracker) {
 	c.heartbeats = newHeartbeats(c.log, t)
+	c.superseded = map[int32]uuid.UUID{}
 	for id, b := range c.brokers.All() {
 		c.heartbeats.register(id, b.fenced)
 		if !b.fenced {
@@ -45,7 +50,7 @@ func (c *cluster) activate(t *tracker) {
 	}
 }
 
-func (c *cluster) deactivate() { c.heartbeats = nil }
+func (c *cluster) deactivate() { c.heartbeats, c.superseded = nil, nil }
 
 func (c *cluster) broker(id int32) *broker {
 	b, _ := c.brokers.Get(id)
@@ -105,7 +110,7 @@ func (c *cluster) registerBroker(req *protocol.BrokerRegistrationRequest, epoch 
 	id := req.BrokerId
 	existing := c.broker(id)
 	sameIncarnation := existing != nil && existing.incarnation == req.IncarnationId
-	if existing != nil && !sameIncarnation && c.heartbeats.tracker.hasSession(brokerEpoch{id, existing.epoch}) {
+	if existing != nil && !sameIncarnation && c.hasSession(existing) && !c.supersedes(existing, req) {
 		return Result[int64]{}, fail(kerr.DuplicateBrokerRegistration, "Another broker is registered with that broker id. If the "+
 			"broker was recently restarted this should self-resolve once the heartbeat manager expires the broker's session.")
 	}
@@ -158,6 +163,31 @@ func (c *cluster) registerBroker(req *protocol.BrokerRegistrationRequest, epoch 
 	}
 	records = append(records, metadata.Versioned{Record: rec, Version: v.RecordVersion(rec)})
 	return Result[int64]{Records: records, Response: rec.BrokerEpoch}, nil
+}
+
+func (c *cluster) hasSession(b *broker) bool {
+	return c.heartbeats.tracker.hasSession(brokerEpoch{b.id, b.epoch})
+}
+
+// supersedes reports whether a new incarnation shows that the last one is gone, so that nobody waits until its session is over:
+//
+//   - A broker holds the locks of its log directories from before it registers until its process ends, Kafka's as well as ours. Who
+//     registers with every directory of the last incarnation has their locks now, so that process has ended. One that is frozen or cut off
+//     keeps its locks, and its successor does not even start.
+//   - A registration that is as good as a new session is dangerous only if it comes late: of an incarnation that died while its request
+//     was under way, and that another one has followed since. It then takes the place of a broker that is alive, which is no more than
+//     fencing it: what the partitions need happens with the registration (brokerShutdown), and requests with the epoch of before are refused. The
+//     broker sees whom it lost its place to and registers again, at once: the dead one has no session.
+//   - Two processes with copies of one directory would depose one another for ever. Who was deposed has to wait for the end of a
+//     session, like any broker with Kafka.
+func (c *cluster) supersedes(last *broker, req *protocol.BrokerRegistrationRequest) bool {
+	if c.superseded[last.id] == req.IncarnationId {
+		return false
+	}
+	if c.local != uuid.Zero && c.local == req.IncarnationId {
+		return true // of this very process, which has the locks also if the registrations are too old to name directories
+	}
+	return len(last.dirs) > 0 && !slices.ContainsFunc(last.dirs, func(dir uuid.UUID) bool { return !slices.Contains(req.LogDirs, dir) })
 }
 
 func (c *cluster) checkDirs(id int32, dirs []uuid.UUID) error {
@@ -260,6 +290,10 @@ func (c *cluster) replayRegisterBroker(r *metadata.RegisterBrokerRecord, offset 
 	}
 	if c.heartbeats != nil {
 		if prev != nil {
+			if prev.incarnation != b.incarnation && c.hasSession(prev) {
+				c.superseded[id] = prev.incarnation
+				c.heartbeats.tracker.forget(brokerEpoch{id, prev.epoch})
+			}
 			c.heartbeats.remove(id)
 		}
 		c.heartbeats.register(id, b.fenced)

@@ -9,18 +9,14 @@ import (
 	"github.com/ottla-io/ottla/internal/protocol"
 	"github.com/ottla-io/ottla/internal/raft"
 	"github.com/ottla-io/ottla/internal/rpc"
-	"github.com/ottla-io/ottla/internal/uuid"
 )
 
 // BrokerRegistration is key 62, versions 0–4. v2: log directories (KIP-858). v3: the epoch before a clean stop (KIP-966).
 // v4: features whose lowest level is 0.
 // Path: cluster.go registerBroker, which cleans up behind the last incarnation → RegisterBrokerRecord → stable → epoch.
-// Errors: 104 other cluster, 101 the id is in use, 119 directories or no metadata.version, 35 features, 41.
+// Errors: 104 other cluster, 101 the id is in use by one who may be alive, 119 directories or no metadata.version, 35 features, 41.
 func (c *Controller) BrokerRegistration(ctx *rpc.Context, req *protocol.BrokerRegistrationRequest, respond func(*protocol.BrokerRegistrationResponse)) {
 	detectClean := ctx.APIVersion >= 3
-	if c.cfg.LocalBroker != uuid.Zero && req.IncarnationId == c.cfg.LocalBroker {
-		c.post("endPredecessor", func() { c.endPredecessor(req.BrokerId) })
-	}
 	appendWrite(c, "registerBroker", 0, func() (Result[int64], error) {
 		return c.state.cluster.registerBroker(req, c.nextOffset, c.quorum.KRaftVersion(), detectClean, c.state.replication.brokerShutdown)
 	}, nil, func(epoch int64, err error) {
@@ -31,23 +27,6 @@ func (c *Controller) BrokerRegistration(ctx *rpc.Context, req *protocol.BrokerRe
 			resp.BrokerEpoch = epoch
 		}
 		respond(resp)
-	})
-}
-
-// endPredecessor fences the incarnation that the broker of this very process had before. The process has the lock of its folders, so
-// that one is dead: nobody needs to wait until its session has run out.
-func (c *Controller) endPredecessor(id int32) {
-	b := c.state.cluster.broker(id)
-	if !c.Active() || b == nil || b.incarnation == c.cfg.LocalBroker || !c.tracker.Load().expire(brokerEpoch{id, b.epoch}) {
-		return
-	}
-	c.start(&write{
-		name: "endPredecessor",
-		compute: func() (records []metadata.Versioned, atomic bool, err error) {
-			records, _ = c.state.replication.fenceOneStale()
-			return records, false, nil
-		},
-		done: func(error) {},
 	})
 }
 

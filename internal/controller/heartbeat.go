@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -200,18 +199,7 @@ func (t *tracker) touch(b brokerEpoch) {
 	t.heard[b] = t.now()
 }
 
-// expire ends a session at once, as if its time were over; false if there is none.
-func (t *tracker) expire(b brokerEpoch) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.heard[b]
-	if ok {
-		t.heard[b] = math.MinInt64 / 2
-	}
-	return ok
-}
-
-// forget ends a session at once: the broker was told to stop.
+// forget ends a session at once: the broker was told to stop, or is gone.
 func (t *tracker) forget(b brokerEpoch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

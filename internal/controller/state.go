@@ -24,6 +24,7 @@ func (c *Controller) newState() *state {
 	s.transactionStart = timeline.NewValue(s.registry, int64(-1))
 	s.features = newFeatures(c.log, c.cfg.NodeID, c.cfg.UnstableFeatures, s.registry)
 	s.cluster = newCluster(c.log, c.cfg.ClusterID, s.features, s.registry)
+	s.cluster.local = c.cfg.LocalBroker
 	s.configs = newConfigs(c.log, c.cfg.Node, c.cfg.NodeID, s.features, s.registry)
 	s.configs.exists = c.resourceExists
 	s.replication = newReplication(c.log, s, topicDefaults{c.cfg.DefaultPartitions, c.cfg.DefaultReplicationFactor}, c.newID, c.env.Rand().IntN)

@@ -38,3 +38,34 @@ func TestOrderlyRestartsHoldNobodyUp(t *testing.T) {
 		}
 	}
 }
+
+// A broker that was killed and comes back has its folders, so its former life is over: it takes part again long before that life's session has
+// run out, which is three seconds here.
+func TestKilledBrokersAreBackAtOnce(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		r, err := newClusterRun(seed, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.RunFor(2 * time.Second)
+		for _, m := range r.Brokers() {
+			before := r.Now()
+			m.machine.Kill()
+			r.Restart(m)
+			if !r.RunUntil(time.Minute, func() bool { return r.allRun() }) {
+				t.Fatalf("seed %d: %s does not run: %s", seed, m.name, r.unsettled())
+			}
+			if took := r.Now() - before; took > time.Second {
+				r.Report(t.Output(), 50)
+				t.Fatalf("seed %d: %s took part again after %s", seed, m.name, took)
+			}
+			if !r.RunUntil(time.Minute, r.whole) {
+				t.Fatalf("seed %d: not whole after %s was killed: %s", seed, m.name, r.unsettled())
+			}
+			r.RunFor(time.Second)
+		}
+		if err := r.settle(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
