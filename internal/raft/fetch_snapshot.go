@@ -272,6 +272,7 @@ func (q *Quorum) adoptSnapshot(id SnapshotID) error {
 	if err := q.disk.removeDeleted(obsolete); err != nil {
 		q.log.Error("delete snapshots", "err", err)
 	}
+	q.noteWasVoter(q.highWatermark)
 	if err := q.loadHistory(); err != nil {
 		q.fault(err)
 		return nil

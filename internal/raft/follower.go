@@ -258,6 +258,7 @@ func (q *Quorum) onFetchResponse(ev fetchResponse) {
 			}
 		case p.ErrorCode != 0:
 			err = kerr.FromCode(p.ErrorCode)
+			q.leaderElsewhere(f, &p.CurrentLeader, endpoints)
 		default:
 			err = errors.New("no leader is known")
 		}
@@ -273,6 +274,14 @@ func (q *Quorum) onFetchResponse(ev fetchResponse) {
 		s.failures++
 		q.after(q.retryBackoff(s.failures), fetchAgain{q.generation})
 	case *prospective, *candidate, *leader, *resigned:
+	}
+}
+
+// leaderElsewhere takes over where others reach the leader, as this node, for which the address comes from an old voter set, may not.
+// It is no sign of life from the leader: the fetch timeout runs on. With Kafka such a node waits for the next election.
+func (q *Quorum) leaderElsewhere(f *follower, said *protocol.FetchResponseLeaderIdAndEpoch, endpoints []Endpoint) {
+	if f != nil && f.failures > 0 && len(endpoints) > 0 && said.LeaderId == q.election.LeaderID && said.LeaderEpoch == q.election.Epoch {
+		q.leaderEndpoints = endpoints
 	}
 }
 

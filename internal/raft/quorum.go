@@ -144,6 +144,7 @@ func (q *Quorum) loadHistory() error {
 			return err
 		}
 		from = max(from, id.EndOffset)
+		q.noteWasVoter(id.EndOffset)
 	}
 	return q.scan(from)
 }

@@ -94,6 +94,7 @@ type watchedLog struct {
 	leadsIn  int32 // the last epoch in which it was seen leading
 	base     *VoterSet
 	seen     watched
+	wasVoter bool // in this life, by a voter set that was committed
 }
 
 // watched is what makes looking again worth it.
@@ -219,6 +220,9 @@ func (w *watchedLog) AppendAsLeader(b []byte, epoch int32) error {
 		if n = differences(before, e.voters); n > 1 {
 			w.c.fail("I5: %s changes %d voters at once: %s to %s", w.p.name, n, before.keysText(), e.voters.keysText())
 		}
+		if level := w.p.q.KRaftVersion(); level == 0 {
+			w.c.count("kraft.version upgraded")
+		}
 		if n > 0 {
 			w.c.count("voter set changed")
 			if hw := w.p.q.highWatermark; at >= hw {
@@ -330,7 +334,8 @@ func (c *checker) look(p *peer) {
 		c.lookAtHighWatermark(w, q)
 	}
 	if !q.failed && p.node.Alive() {
-		want, _ := w.voters()
+		want, at := w.voters()
+		w.wasVoter = w.wasVoter || at < w.hw && want.Contains(p.cfg.key())
 		if got := q.voters(); differences(got, want) > 0 {
 			c.fail("I5: %s takes %s for the voters, its log to offset %d says %s", p.name, got.keysText(), w.end(), want.keysText())
 		}
@@ -417,6 +422,18 @@ func (c *checker) lookAtMajority(w *watchedLog, voters *VoterSet, last writtenBa
 	}
 	if len(have) <= voters.Len()/2 {
 		c.fail("I3: %s sets the high watermark to %d, which only %v of the voters %s have on their disks", w.p.name, w.hw, have, idList(voters.IDs()))
+	}
+}
+
+// sent checks that a voter that was removed does not ask to be one again.
+func (c *checker) sent(p *peer, req protocol.Request) {
+	r, ok := req.(*protocol.AddRaftVoterRequest)
+	if !ok {
+		return
+	}
+	c.count("controller joins by itself")
+	if w := c.logs[p.id]; w.wasVoter && p.cfg.key() == (ReplicaKey{r.VoterId, r.VoterDirectoryId}) {
+		c.fail("I5: %s asks to be a voter, though it was one and was removed", p.name)
 	}
 }
 

@@ -1,6 +1,8 @@
 package raft
 
 import (
+	"errors"
+
 	"github.com/ottla-io/ottla/internal/env/sim"
 	"github.com/ottla-io/ottla/internal/kerr"
 	"github.com/ottla-io/ottla/internal/protocol"
@@ -22,7 +24,7 @@ func (s *simulation) changeVoters() {
 			s.replace(p)
 		} else if v := p.q.Voters().Get(other.id); v == nil && other.cfg.Voter {
 			s.addVoter(p, other)
-		} else if v != nil {
+		} else if v != nil && (s.moved == nil || s.moved == other) {
 			s.removeVoter(p, v.Key)
 		}
 	}
@@ -78,13 +80,11 @@ func (s *simulation) changeAnswered(what string, code int16) {
 // wipe takes a machine's disk away; it comes back with an empty one, the same id and another directory id. Of four voters and more
 // one may go, whatever change is under way: a majority is left.
 func (s *simulation) wipe(p *peer) {
-	if s.kraft == 0 || s.wiped != nil || !p.cfg.Voter || len(s.check.logs) < len(s.peers) {
+	if !s.dynamic() || s.moved != nil || s.wiped != nil || !p.cfg.Voter || len(s.check.logs) < len(s.peers) {
 		return
 	}
-	for _, w := range s.check.logs {
-		if set, _ := w.voters(); set.Len() < 4 {
-			return
-		}
+	if !s.allSetsHave(4) {
+		return
 	}
 	s.world.Count("disk lost")
 	p.crash()
@@ -98,9 +98,68 @@ func (s *simulation) wipe(p *peer) {
 	p.node = p.node.Restart()
 	p.mem = &memorySegments{}
 	p.cfg.DirectoryID[1]++
+	p.cfg.StaticVoters = nil // or it would vote a second time where it is a voter
 	s.format(p, nil)
 	p.node.Crash()
 	s.wiped = p
+}
+
+// allSetsHave reports whether every voter set that is in force in any log has at least n voters, all with their directories.
+func (s *simulation) allSetsHave(n int) bool {
+	for _, w := range s.check.logs {
+		set, _ := w.voters()
+		if set.Len() < n {
+			return false
+		}
+	}
+	return true
+}
+
+// dynamic reports whether the voter set is in the log, for good.
+func (s *simulation) dynamic() bool {
+	set, _ := votersBelow(s.check.committed, forever)
+	return s.kraft > 0 || set != nil
+}
+
+// upgrade raises kraft.version where the voters are static.
+func (s *simulation) upgrade() {
+	p := s.leader()
+	if s.kraft > 0 || p == nil {
+		return
+	}
+	q, epoch := p.q, p.q.election.Epoch
+	p.node.Do("upgrade", func() {
+		switch err := q.UpgradeKRaftVersion(epoch, 1, s.world.Workload.Chance(0.2)); {
+		case err == nil:
+			s.world.Count("kraft.version upgrade")
+		case errors.Is(err, kerr.UnknownServerError), errors.Is(err, kerr.InvalidUpdateVersion):
+			s.world.Count("kraft.version upgrade refused: a voter is not known")
+		case errors.Is(err, ErrNotLeader), errors.Is(err, ErrEpochFenced):
+		default:
+			s.fail("%s: upgrade of kraft.version: %v", p.name, err)
+		}
+	})
+}
+
+// move has a machine that is down listen elsewhere from its next start. One at a time, and only where the others are a majority
+// without it: nobody finds it before it has told the leader.
+func (s *simulation) move(p *peer) {
+	if !s.dynamic() || s.moved != nil || s.wiped != nil || !p.cfg.Voter || !s.allSetsHave(3) {
+		return
+	}
+	s.world.Count("voter listens elsewhere")
+	p.cfg.Listeners = []Endpoint{{p.cfg.Listeners[0].Name, p.cfg.Listeners[0].Host, p.cfg.Listeners[0].Port + 1}}
+	s.moved = p
+}
+
+// listensWhereSaid reports whether the committed voters have a machine where it is, or not at all.
+func (s *simulation) listensWhereSaid(p *peer) bool {
+	set, _ := votersBelow(s.check.committed, forever)
+	if set == nil {
+		return false
+	}
+	v := set.Get(p.id)
+	return v == nil || v.Endpoints[0] == p.cfg.Listeners[0]
 }
 
 // survivors chooses who comes back after the faults: usually everybody, sometimes only a majority of every voter set that may be in
@@ -108,7 +167,7 @@ func (s *simulation) wipe(p *peer) {
 func (s *simulation) survivors() []*peer {
 	all := append([]*peer(nil), s.peers...)
 	w := s.world.Workload
-	if !w.Chance(0.3) {
+	if !w.Chance(0.3) || s.moved != nil {
 		return all
 	}
 	for range 2 {

@@ -162,6 +162,7 @@ func (q *Quorum) deleteBefore(id SnapshotID, reason string) {
 		q.fault(err)
 		return
 	}
+	q.noteWasVoter(id.EndOffset)
 	q.history.prune(id.EndOffset)
 	for _, o := range old {
 		q.log.Info(fmt.Sprintf("Marking snapshot %s for deletion because of %s; the log starts at %d", o, reason, q.disk.StartOffset()))

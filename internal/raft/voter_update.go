@@ -127,9 +127,14 @@ func (q *Quorum) onVoterPeriod(ev voterPeriod) {
 // wasRemoved reports whether somebody has taken this replica out of the voter set, as far as this life or the log knows. It does not
 // come back by itself then: whoever wants it back says so.
 func (q *Quorum) wasRemoved(now *VoterSet) bool {
-	own := q.cfg.key()
-	q.wasVoter = q.wasVoter || q.history.hadVoter(own, q.highWatermark)
-	return q.wasVoter && !now.Contains(own)
+	q.noteWasVoter(q.highWatermark)
+	return q.wasVoter && !now.Contains(q.cfg.key())
+}
+
+// noteWasVoter remembers whether this replica was a voter by what lies below an offset and is committed. To be called before the history
+// forgets some of that.
+func (q *Quorum) noteWasVoter(committed int64) {
+	q.wasVoter = q.wasVoter || q.history.hadVoter(q.cfg.key(), committed)
 }
 
 // hadVoter reports whether a replica was in a voter set that was committed.
